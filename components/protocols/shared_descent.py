@@ -118,6 +118,38 @@ def exchange_keys(ctx: Context, columns: JointColumns, key_length: int) -> Keys:
     return Keys(private_key, received)
 
 
+class LossConsent:
+    """Whether the guest of one training sees its losses: where every host consents, each of which counts them then.
+
+    Every data party makes one, then calls `answer`, then `agreed`; messages of other kinds travel meanwhile.
+    """
+
+    def __init__(self, ctx: Context, columns: JointColumns, losses: int, own: CountedLosses | None = None) -> None:
+        """``losses`` are all that may be shown; ``own`` is None at the guest, and at a host whose noise protects its records."""
+        self._peers, self._is_guest, self._losses, self._own = columns.peers(ctx), columns.is_guest, losses, own
+        self._agreed = own is None or own.allows(losses)
+        if not self._is_guest:
+            self._peers[GUEST].put("consent", self._agreed)
+
+    def answer(self) -> None:
+        """At the guest: tell the hosts whether all of them consent."""
+        if self._is_guest:
+            consents = [host.get("consent") for host in self._peers.values()]
+            self._agreed = all(consents)
+            for host in self._peers.values():
+                host.put("all_consent", self._agreed)
+
+    def agreed(self) -> bool:
+        """Where losses are shown, a host has counted them before."""
+        if not self._is_guest:
+            self._agreed = self._peers[GUEST].get("all_consent") and self._agreed
+            if self._agreed and self._own is not None:
+                self._own.count(self._losses)
+        elif not self._agreed:
+            logger.warning("losses are %s", NOT_SHOWN)
+        return self._agreed
+
+
 @dataclass(frozen=True)
 class Start:
     """Where a descent begins at one party.
@@ -192,9 +224,15 @@ class SharedSteps:
     """
 
     def __init__(
-        self, columns: JointColumns, keys: Keys, shares: list[QuadraticShare], terms: TrainingTerms, start: Start
+        self,
+        columns: JointColumns,
+        keys: Keys,
+        shares: list[QuadraticShare],
+        terms: TrainingTerms,
+        start: Start,
+        shows_losses: bool,
     ) -> None:
-        """``shares`` are this party's, of every batch, there of every model."""
+        """``shares`` are this party's, of every batch, there of every model; ``shows_losses`` is what `LossConsent` says."""
         self._columns, self._keys, self._shares, self._terms = columns, keys, shares, terms
         self._layout, rule = terms.step_layout(keys.public), terms.update_rule(start.learning_rates)
         self._descents = [
@@ -207,29 +245,7 @@ class SharedSteps:
         self._finished: CheckedSteps | None = None
         self._hidden: CheckedSteps | None = None
         self._opened: CheckedSteps | None = None
-        # Whether the guest sees losses, or numbers that are within bounds or not; until `agree_on_losses` not.
-        self.shows_losses = False
-
-    def agree_on_losses(self, ctx: Context, own: CountedLosses | None = None) -> None:
-        """Before the first step: every host says whether it shows losses; where all do, each counts them.
-
-        ``own`` is None at the guest, and at a host whose records are protected by noise.
-        """
-        losses = self._terms.descent.epochs * len(self._groups()) * len(self._descents)
-        if self._columns.is_guest:
-            hosts = list(self._columns.peers(ctx).values())
-            consents_of_hosts = [host.get("consent") for host in hosts]
-            self.shows_losses = all(consents_of_hosts)
-            for host in hosts:
-                host.put("all_consent", self.shows_losses)
-            if not self.shows_losses:
-                logger.warning("losses are %s", NOT_SHOWN)
-            return
-        guest, consents = self._columns.peers(ctx)[GUEST], own is None or own.allows(losses)
-        guest.put("consent", consents)
-        self.shows_losses = guest.get("all_consent") is True and consents
-        if self.shows_losses and own is not None:
-            own.count(losses)
+        self.shows_losses = shows_losses
 
     def _prepare(self, ctx: Context, epoch: int) -> None:
         """Make masks and their products for as many epochs as fit into the messages, if none are left."""

@@ -363,6 +363,11 @@ class TrainingTerms:
         lags = allowed > STEPS_UNTIL_CHECK
         return Pace(min(together, allowed - STEPS_UNTIL_CHECK if lags else allowed), lags)
 
+    def losses_opened(self, learning_rates: Sequence[float]) -> int:
+        """How many losses the guest gets at most: in every epoch those of each model, one for each group of batches."""
+        groups = -(-len(self.batches) // self.pace(learning_rates).together)
+        return self.descent.epochs * groups * self.models
+
     def step_layout(self, key: PublicKey) -> StepLayout:
         """Widths of masks and messages; ``key`` stands for every party's, which have the same length."""
         sizes = [last - first for first, last in self.batches]

@@ -34,7 +34,16 @@ from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.preflight import Together
 from ..protocols.score_counts import CountedLosses
-from ..protocols.shared_descent import CheckedSteps, JointColumns, Keys, SharedSteps, Start, Word, exchange_keys
+from ..protocols.shared_descent import (
+    CheckedSteps,
+    JointColumns,
+    Keys,
+    LossConsent,
+    SharedSteps,
+    Start,
+    Word,
+    exchange_keys,
+)
 from ..protocols.training_terms import Descent, TrainingTerms
 
 logger = logging.getLogger(__name__)
@@ -180,13 +189,15 @@ class JoinedTraining(SharedSteps):
     def __init__(self, ctx: Context, blocks: Table, terms: TrainingTerms, losses: CountedLosses | None = None) -> None:
         """``blocks`` are this party's shares of [features, membership, label]; ``terms.features`` is (joint weights, 0)."""
         columns = JointColumns.of(ctx, terms.features)
+        rates = terms.learning_rates()
+        consent = LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
         exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         keys = Together(ctx)("keys sent", exchange)
+        consent.answer()
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share = quadratic_share(side, blocks, terms)
-        start = Start([np.zeros(columns.counts[columns.own])], terms.learning_rates())
-        super().__init__(columns, keys, [share], terms, start)
-        self.agree_on_losses(ctx.sub_ctx("losses"), losses)
+        start = Start([np.zeros(columns.counts[columns.own])], rates)
+        super().__init__(columns, keys, [share], terms, start, consent.agreed())
 
     @property
     def descent(self) -> Descent:

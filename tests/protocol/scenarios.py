@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.common.wire import channel
+from fate_dp.crypto.shared_descent import LOSS_DEVIATION
 from fate_dp.deploy.site import sitecustomize
 from fate_dp.deploy.warm_start import preload
 from tests.support import local_parties
@@ -37,6 +38,8 @@ GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host
 EVERYONE = (GUEST, HOST, SECOND_HOST, ARBITER)
 SOURCE = "experiment/train/y"
 COMPONENTS = Path(channel.__file__).parents[2]
+FURTHEST_LOSS = 2 * 6.1 * LOSS_DEVIATION
+"""From a loss, what the guest sees of it: parts of two hosts are no larger."""
 
 
 @dataclass(frozen=True)

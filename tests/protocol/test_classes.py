@@ -17,6 +17,7 @@ from .attacks import Public, columns_readable, labels_readable, unblinded_cipher
 from .messages import byte_strings, clear_beyond_public, public_moduli
 from .scenarios import (
     ARBITER,
+    FURTHEST_LOSS,
     GUEST,
     HOST,
     SECOND_HOST,
@@ -213,7 +214,7 @@ def test_every_class_equals_its_plaintext_twin(runs, name, made, classes, epochs
         for of_class, twin in zip(found, expected):
             np.testing.assert_allclose(of_class, twin.weights[at], atol=1e-6, rtol=0)
     losses = np.mean([twin.losses for twin in expected], axis=0)
-    np.testing.assert_allclose(model(runs, name)["data"]["estimator"]["0"]["losses"], losses, atol=2.0**-16)
+    np.testing.assert_allclose(model(runs, name)["data"]["estimator"]["0"]["losses"], losses, atol=FURTHEST_LOSS)
 
 
 def test_a_warm_start_goes_on_with_every_class(runs):

@@ -14,6 +14,7 @@ from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows, nois
 
 from .scenarios import (
     ARBITER,
+    FURTHEST_LOSS,
     GUEST,
     HOST,
     SECOND_HOST,
@@ -209,7 +210,7 @@ def test_all_trainings_ended(runs):
 def test_the_model_is_that_of_true_sums_with_noise_and_of_nothing_else(runs, name):
     expected, losses = descended(runs, name)
     np.testing.assert_allclose(joint_weights(runs, name), expected, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=2.0**-16)
+    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=FURTHEST_LOSS)
     without, _ = descended(runs, name, added=False)
     assert np.abs(expected - without).max() > 1e-3
 

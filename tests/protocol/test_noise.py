@@ -20,6 +20,7 @@ from fate_dp.privacy.mechanisms.second_moments import (
 
 from .scenarios import (
     ARBITER,
+    FURTHEST_LOSS,
     GUEST,
     HOST,
     SECOND_HOST,
@@ -280,7 +281,7 @@ def test_all_trainings_ended(runs):
 def test_the_model_is_that_of_the_noised_statistics(runs, name):
     expected, losses = descended(runs, name)
     np.testing.assert_allclose(joint_weights(runs, name), expected, atol=1e-6, rtol=0)
-    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=2.0**-16)
+    np.testing.assert_allclose(model_of(runs, name)["data"]["estimator"]["losses"], losses, atol=FURTHEST_LOSS)
     start = np.concatenate([runs[name][party].value["start"] for party in parties_of(name)])
     assert np.abs(expected - start).max() > 0.01
 
@@ -369,7 +370,8 @@ def test_unrelated_tables_of_the_same_columns_have_a_budget_each(runs):
 
 def test_a_party_without_noise_is_promised_nothing_and_is_clipped(runs):
     outcomes = runs["host without noise"]
-    assert steps(outcomes[HOST]) == [] and outcomes[HOST].value["totals"] == {}
+    # Of its losses there is a count, and no guarantee.
+    assert steps(outcomes[HOST]) == [] and outcomes[HOST].value["totals"].keys() <= {"guest"}
     assert model_of(runs, "host without noise", HOST)["meta"]["noise"]["epsilon"] == "infinity"
     assert model_of(runs, "host without noise")["meta"]["noise"]["epsilon"] == 4.0
     _, gram, cross = outcomes[HOST].value["drawn"][0]

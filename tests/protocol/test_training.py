@@ -16,6 +16,7 @@ from tests.support.plaintext import TrainingSettings, train_plaintext
 from .messages import values_of
 from .scenarios import (
     ARBITER,
+    FURTHEST_LOSS,
     GUEST,
     HOST,
     SECOND_HOST,
@@ -238,7 +239,7 @@ def assert_equal_to_twin(outcomes, arguments, result):
     for party, expected in zip(data_parties(arguments), result.weights):
         np.testing.assert_allclose(weights(outcomes, party), expected, atol=1e-6, rtol=0)
     losses, hosts = model(outcomes)["data"]["estimator"]["losses"], len(arguments["tables"]) - 1
-    np.testing.assert_allclose(losses, result.losses, atol=6.1 * hosts * LOSS_DEVIATION)
+    np.testing.assert_allclose(losses, result.losses, atol=FURTHEST_LOSS)
     assert abs(np.mean(np.subtract(losses, result.losses))) < 5 * LOSS_DEVIATION * (hosts / len(losses)) ** 0.5
 
 

@@ -26,7 +26,7 @@ from ...protocols import optimizers
 from ...protocols.federation import Context, others
 from ...protocols.prediction_frames import probabilities
 from ...protocols.score_counts import CountedLosses
-from ...protocols.shared_descent import CheckedSteps, JointColumns, SharedSteps, Start, Word, exchange_keys
+from ...protocols.shared_descent import CheckedSteps, JointColumns, LossConsent, SharedSteps, Start, Word, exchange_keys
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
 from ..model import PartyModel, note_loss
@@ -182,16 +182,18 @@ class SharedTraining(SharedSteps):
         columns = JointColumns.of(ctx, terms.features)
         # With noise the target is c (y - 1/2): b is divided by c, too.
         self._divisor, self._curvature = (terms.curvature, 1) if noise else (1, terms.curvature)
+        rates = model.learning_rates()
+        consent = LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
         keys = exchange_keys(ctx.sub_ctx("keys"), columns, terms.descent.key_length)
+        consent.answer()
         model.keys_fingerprint = keys.fingerprint
         self._statistics = Statistics(rows, columns, keys, terms)
         self._sums = self._statistics.gather(ctx.sub_ctx("statistics"))
         if noise is not None:
             self._sums = [sums.with_noise(noise, columns) for sums in self._sums]
-        start = Start(model.columns, model.learning_rates(), model.shared_states)
+        start = Start(model.columns, rates, model.shared_states)
         self._identity = {"run": terms.run, "parties": [list(name) for name in columns.names]}
-        super().__init__(columns, keys, self._scaled(terms.batches), terms, start)
-        self.agree_on_losses(ctx.sub_ctx("losses"), losses)
+        super().__init__(columns, keys, self._scaled(terms.batches), terms, start, consent.agreed())
         model.shows_losses = self.shows_losses
 
     def own_weights(self, ctx: Context) -> list[np.ndarray]:
