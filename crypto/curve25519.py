@@ -25,10 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def mapped(hashes: Sequence[bytes]) -> list[bytes]:
-    """For each hash of 32 bytes the u-coordinate of eight times Elligator's image of it, a point of prime order.
-
-    A hash that is 0 modulo p, which none in 2^253 is, has no such image and gives zeros.
-    """
+    """For each hash of 32 bytes the u-coordinate of eight times Elligator's image, a point of prime order; 0 for 0 modulo p."""
     library = _checked_library()
     _refuse_other_sizes(hashes)
     return (
@@ -45,17 +42,14 @@ def multiples(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
     library = _checked_library()
     _refuse_other_sizes(points)
     if len(scalars) not in (POINT_BYTES, POINT_BYTES * len(points)):
-        raise ValueError(
-            f"scalars must have {POINT_BYTES} bytes, or as many for each of the {len(points)} points, got {len(scalars)}."
-        )
+        raise ValueError(f"scalars must have {POINT_BYTES} bytes, or as many for each point, got {len(scalars)}.")
     return _by_libsodium(scalars, points) if library is None else _multiples_by_kernel(scalars, points, library)
 
 
 def _refuse_other_sizes(items: Sequence[bytes]) -> None:
     """Neither libsodium's binding nor the kernel looks, and both would read beyond the end."""
-    for each in items:
-        if len(each) != POINT_BYTES:
-            raise ValueError(f"A point or a hash must have {POINT_BYTES} bytes, got {len(each)}.")
+    if others := {len(each) for each in items} - {POINT_BYTES}:
+        raise ValueError(f"A point or a hash must have {POINT_BYTES} bytes, got {min(others)}.")
 
 
 def in_lanes() -> bool:
@@ -101,25 +95,18 @@ def _by_libsodium(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
     return [_multiple_by_libsodium(scalar, u) for scalar, u in zip(each if len(each) > 1 else cycle(each), points)]
 
 
-def _zeros_for_small_orders(compute: Callable[..., bytes]) -> Callable[..., bytes]:
-    """libsodium raises where a point, or what would be one, has a small order."""
-
-    def computed(*arguments: bytes) -> bytes:
-        try:
-            return compute(*arguments)
-        except exceptions.RuntimeError:
-            return bytes(POINT_BYTES)
-
-    return computed
-
-
-@_zeros_for_small_orders
 def _mapped_by_libsodium(hashed: bytes) -> bytes:
-    point: bytes = bindings.crypto_sign_ed25519_pk_to_curve25519(bindings.crypto_core_ed25519_from_uniform(hashed))
-    return point
+    from_uniform, to_u = bindings.crypto_core_ed25519_from_uniform, bindings.crypto_sign_ed25519_pk_to_curve25519
+    return _or_zeros(lambda: to_u(from_uniform(hashed)))
 
 
-@_zeros_for_small_orders
 def _multiple_by_libsodium(scalar: bytes, point: bytes) -> bytes:
-    product: bytes = bindings.crypto_scalarmult(scalar, point)
-    return product
+    return _or_zeros(lambda: bindings.crypto_scalarmult(scalar, point))
+
+
+def _or_zeros(compute: Callable[[], bytes]) -> bytes:
+    try:
+        return compute()
+    except exceptions.RuntimeError:
+        # So libsodium answers a point of small order.
+        return bytes(POINT_BYTES)

@@ -243,9 +243,7 @@ class Ring:
             raise ValueError(
                 f"The other rows must have the shape {left.shape} or ({self._stride},), got {right.shape}."
             )
-        out = self._empty(len(left))
-        self._call("products", out, left, right, int(right.ndim == 2), len(left))
-        return out
+        return self._made("products", len(left), left, right, int(right.ndim == 2), len(left))
 
     def table_products(self, entries: Rows, digits: npt.NDArray[np.uint16], squarings: int) -> Rows:
         """For each i the product over steps s and tables t of ``entries[t, digits[i, s, t]]``.
@@ -259,9 +257,8 @@ class Ring:
         if not 0 <= squarings < 1 << 16:
             raise ValueError(f"squarings must lie in [0, 65536), got {squarings}.")
         taken = self._taken(digits, tables, height)
-        out = self._empty(len(taken))
-        self._call("table_products", out, held, tables, height, taken, taken.shape[1], squarings, len(taken))
-        return out
+        walk = (held, tables, height, taken, taken.shape[1], squarings, len(taken))
+        return self._made("table_products", len(taken), *walk)
 
     @staticmethod
     def _taken(digits: npt.NDArray[np.integer[Any]], tables: int, height: int) -> npt.NDArray[np.uint16]:
@@ -291,10 +288,9 @@ class Ring:
         if tables > _MOST_TABLES:
             raise ValueError(f"A comb must have at most {_MOST_TABLES} tables, got {tables}.")
         taken = self._taken(digits, tables, height)
-        out = self._empty(len(taken))
         sums = np.zeros((len(taken), self._form.part), dtype=np.uint64)
-        self._call("comb_products", out, sums, held, tables, height, taken, taken.shape[1], len(taken))
-        return out
+        walk = (sums, held, tables, height, taken, taken.shape[1], len(taken))
+        return self._made("comb_products", len(taken), *walk)
 
     def _refuse_unless_pairs(self) -> None:
         if not self.has_pairs:
@@ -310,9 +306,7 @@ class Ring:
         first, last = (_indices(name, each, len(taken) + 1, 1) for name, each in (("starts", starts), ("ends", ends)))
         if first.shape != last.shape or not (first <= last).all():
             raise ValueError(f"ends must be at or behind the {len(first)} starts, one for each, got {len(last)} ends.")
-        out = self._empty(len(first))
-        self._call("group_products", out, held, taken, first, last, len(out))
-        return out
+        return self._made("group_products", len(first), held, taken, first, last, len(first))
 
     def weighted_products(self, buckets: Rows) -> Rows:
         """For each set s the product over d of ``buckets[s, d] ** (d + 1)``; buckets are (sets, height, stride)."""
@@ -320,9 +314,7 @@ class Ring:
         sets, height = held.shape[:2]
         if not height:
             raise ValueError("A set must have at least one bucket, got 0.")
-        out = self._empty(sets)
-        self._call("weighted_products", out, held, height, sets)
-        return out
+        return self._made("weighted_products", sets, held, height, sets)
 
     def powers(self, rows: Rows, exponent: int) -> Rows:
         """Every row to the power of one exponent >= 0. Of that and of the rows time and caches show its length alone."""
@@ -331,9 +323,7 @@ class Ring:
         held = self._rows(rows, 2)
         places = range((max(exponent.bit_length(), 1) - 1) // _WINDOW * _WINDOW, -1, -_WINDOW)
         digits = np.array([exponent >> place & (1 << _WINDOW) - 1 for place in places], dtype=np.uint8)
-        out = self._empty(len(held))
-        self._call("powers", out, held, digits, len(digits), len(held))
-        return out
+        return self._made("powers", len(held), held, digits, len(digits), len(held))
 
     def _limbs(self, values: Sequence[mpz]) -> Rows:
         if any(not 0 <= value <= self.modulus for value in values):
@@ -351,14 +341,16 @@ class Ring:
 
     def _rows(self, rows: Rows, axes: int) -> Rows:
         if not isinstance(rows, np.ndarray) or rows.dtype != np.uint64 or rows.ndim != axes:
-            kind = f"{rows.dtype} of {rows.ndim}" if isinstance(rows, np.ndarray) else type(rows).__name__
-            raise ValueError(f"Rows must be an array of uint64 of {axes} axes, got {kind}.")
+            kind = getattr(rows, "dtype", type(rows).__name__)
+            raise ValueError(f"Rows must be an array of uint64 of {axes} axes, got {kind} of {np.ndim(rows)}.")
         if rows.shape[-1] != self._stride:
             raise ValueError(f"Rows of this ring must have {self._stride} words, got {rows.shape[-1]}.")
         return np.ascontiguousarray(rows)
 
-    def _empty(self, count: int) -> Rows:
-        return np.empty((count, self._stride), dtype=np.uint64)
+    def _made(self, name: str, count: int, *arguments: int | npt.NDArray[np.generic]) -> Rows:
+        out = np.empty((count, self._stride), dtype=np.uint64)
+        self._call(name, out, *arguments)
+        return out
 
     def _call(self, name: str, *arguments: int | npt.NDArray[np.generic]) -> None:
         function = getattr(self._library, f"kernel_{name}")

@@ -65,17 +65,12 @@ class RecordKernel:
     lanes: int
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Of the C file's ``records_`` functions. Tensors are passed by their memory, whose size is the caller's to keep.
-
-        Raises:
-            ValueError: a tensor has another type than the function reads, or gaps in memory.
-        """
+        """Of the C file's ``records_`` functions. Tensors are passed by their memory, whose size is the caller's to keep."""
         tensors = [each for each in arguments if isinstance(each, Tensor)]
         for tensor, kind in zip(tensors, _TYPES[name], strict=True):
             if tensor.dtype != kind or not tensor.is_contiguous():
                 raise ValueError(
-                    f"A tensor of {name} must be contiguous {kind}, got {tensor.dtype} of {tuple(tensor.shape)} "
-                    f"with the strides {tensor.stride()}."
+                    f"Tensors must be contiguous {kind}, got {tensor.dtype} by {tensor.stride()}, in {name}."
                 )
         getattr(self.library, f"records_{name}")(ctypes.c_int64(self.lanes), *map(_passed, arguments))
 

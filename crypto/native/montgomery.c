@@ -400,7 +400,7 @@ EXPORT IFMA void kernel_products(
     }
 }
 
-/* All ones where the words are equal, which alone makes 0 - 1 negative. */
+/* All ones where two words below 2^63 are equal: of their difference in bits, less 1, 0 alone is made negative. */
 IFMA INLINE lanes_t equal(lanes_t a, lanes_t b)
 {
     return _mm512_srai_epi64(_mm512_sub_epi64(_mm512_xor_si512(a, b), SPREAD(1)), 63);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -46,6 +47,7 @@ def all_of(tally: Tally, seed: int, drawn: int) -> None:
         for other in results[1:]:
             tally.holds("records", ("all registers give the same bits", shape, seed), _same_bits(results[0], other))
     for each in kernels(found):
+        _without_numbers(tally, each, generator)
         _weighted_sums(tally, each, generator)
         _tanh(tally, each, generator)
 
@@ -84,6 +86,22 @@ def _layer_results(tally: Tally, kernel: RecordKernel, shape: tuple[Any, ...], c
             is_near = (ours[record].flatten() - theirs.detach().flatten()).norm() <= 1e-5 * theirs.norm() + 1e-30
             tally.holds("records", (name, shape, kernel.lanes, seed), bool(is_near))
     return results
+
+
+def _without_numbers(tally: Tally, kernel: RecordKernel, generator: torch.Generator) -> None:
+    """A NaN is the largest of its windows, as in torch, wherever it stands in them; and no other record has another bit."""
+    convolution, pooling = nn.Conv2d(1, 17, 1), nn.MaxPool2d(2)
+    with mock.patch.object(pooled_convolution, "record_kernel", lambda: kernel):
+        layer = PooledConvolution.of(convolution, pooling, (1, 4, 4))
+    layer.load()
+    records = torch.randn(3, 1, 4, 4, generator=generator).double()
+    clean = layer.forward(records)
+    for place, value in ((0, math.nan), (5, math.nan), (6, math.inf), (15, -math.inf)):
+        records[1].view(-1)[place] = value
+        found = layer.forward(records)
+        expected = pooling(convolution(records.float())).isnan()
+        tally.holds("records", ("NaN", place), bool((found.isnan() == expected).all()))
+        tally.holds("records", ("others", place), _same_bits([clean[0], clean[2]], [found[0], found[2]]))
 
 
 def _weighted_sums(tally: Tally, kernel: RecordKernel, generator: torch.Generator) -> None:
