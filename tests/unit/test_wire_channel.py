@@ -26,6 +26,7 @@ MESSAGES: Messages = {
     "facts": DOCUMENT,
     "rows": Rows(Bytes(9)),
     "flood_*": Bytes(400),
+    "a" * 100: Bytes(5000),
 }
 
 
@@ -82,6 +83,11 @@ def test_a_message_of_any_size_travels_in_slices_that_the_federation_takes(slice
     assert max(map(len, shelves.values())) <= max(slice_bytes, 1024)
     assert np.array_equal(channel_of(HOST, shelves, slice_bytes).receive(GUEST, "task", "weights"), value)
     assert not shelves
+
+
+def test_a_header_may_be_longer_than_the_first_slice(shelves):
+    channel_of(GUEST, shelves, 1024).send([HOST], "n" * 1000, "a" * 100, bytes(5000))
+    assert channel_of(HOST, shelves).receive(GUEST, "n" * 1000, "a" * 100) == bytes(5000)
 
 
 def test_a_message_has_few_bytes_beside_its_value(shelves):
