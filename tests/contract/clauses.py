@@ -145,7 +145,7 @@ class _Moved:
         if draw.law in ADDED:
             # By much: what is rounded afterwards must move as well.
             step = max(1, int(3 * draw.terms["scale"]))
-            return result + np.resize(np.array([step, -step], dtype=np.int64), np.shape(result))
+            return result + np.resize(np.array([-step, step], dtype=np.int64), np.shape(result))
         if draw.law in ("flip_indices", "flip_labels"):
             classes = int(draw.terms["classes"])
             return (np.asarray(result) + 1) % classes

@@ -384,7 +384,7 @@ def test_a_host_gets_a_key_blinded_ciphertexts_and_one_number_for_each_bin(runs,
     assert Counter(called for called, _ in messages) == SENT_BY_GUEST
     told = dict(messages)
     key = PublicKey.from_wire(told["public_key"])
-    assert set(told["verdict"]["terms"]) == {"rows", "flips", "sigma"}
+    assert set(told["verdict"]["terms"]) == {"flips", "sigma"}
     blocks = [block for _, block in told["encrypted_rows"]] if told["encrypted_rows"] else []
     sizes = {len(block) % key.ciphertext_bytes for block in blocks}
     values = [
