@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from tests.support.cluster import party_server
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import SITE, server_environment
 from fate_dp.deploy.site import fence
 from tests import hostile_pickles as hostile
 from tests.fork_servers import make_place, serving
+from tests.support.cluster import party_server
 
 
 @pytest.fixture
