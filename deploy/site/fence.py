@@ -100,7 +100,7 @@ def value_of(data: bytes, beside: Callable[[str, dict], Any] | None = None) -> A
     value, to_build, _ = read(data, admitted)
     if not to_build:
         return value
-    return Builder(len(data), beside, widened()).build(value)
+    return Builder(len(data), beside).build(value)
 
 
 class FencedSerdes:

@@ -10,12 +10,12 @@ import re
 
 if __package__:
     from . import fence_classes as classes
-    from .fence_classes import all_fit, check_fields, demand, fits, once, real
+    from .fence_classes import check_fields, demand, fits, once, real
     from .fence_numbers import MAKERS
     from .fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused
 else:
     import fence_classes as classes  # type: ignore[no-redef]
-    from fence_classes import all_fit, check_fields, demand, fits, once, real  # type: ignore[no-redef]
+    from fence_classes import check_fields, demand, fits, once, real  # type: ignore[no-redef]
     from fence_numbers import MAKERS  # type: ignore[no-redef]
     from fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
 
@@ -35,9 +35,9 @@ BEGUN = object()
 class Builder:
     """Makes the values of one pickle; what stands in it twice is made once."""
 
-    def __init__(self, size: int, beside: Callable[[str, dict], Any] | None = None, allowed: frozenset = frozenset()):
+    def __init__(self, size: int, beside: Callable[[str, dict], Any] | None = None):
         self.memory = MEMORY_PER_BYTE * size + MEMORY_TO_BEGIN_WITH
-        self.beside, self.allowed, self.depth = beside, allowed, 0
+        self.beside, self.depth = beside, 0
         self.done: dict[int, Any] = {}
 
     def build(self, value: Any) -> Any:
@@ -111,7 +111,7 @@ class Builder:
                 f"a {name} that is not as our components make it",
             )
             return tuple.__new__(real(name), map(self.build, made.arguments))
-        demand(name in self.allowed, f"a call of {name}")
+        demand(name not in classes.LISTED, f"a call of {name}")
         return self.of_operator(made)
 
     def of_library(self, maker: Callable[[Builder, Made], Any], made: Made) -> Any:
@@ -137,14 +137,14 @@ class Builder:
 
     def of_operator(self, made: Made) -> Any:
         """An object of a class that this server's operator lets in: of plain Python, with whatever can be built."""
-        kind, state = real(made.name), made.state
+        kind, state = real(made.name), {} if made.state is NOTHING else made.state
         demand(
             isinstance(kind, type) and kind.__new__ is object.__new__ and kind.__basicsize__ == Plain.__basicsize__,
             f"an object of {made.name}, which is no class of plain Python",
         )
-        fits_state = state is NOTHING or (type(state) is dict and all_fit(str, state))
-        demand(fits_state, f"an object of {made.name} without fields")
-        return self.fill(made, {} if state is NOTHING else self.build(state))
+        plain = type(state) is dict and all(type(each) is str and not each.startswith("__") for each in state)
+        demand(plain, f"an object of {made.name} without fields, or with one that Python itself looks for")
+        return self.fill(made, self.of_dict(state))
 
 
 class Plain:
