@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 import io
+import pickle
 import types
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from fate.arch.computing.api import KVTable
 from fate.arch.context import Context
@@ -30,6 +32,7 @@ from fate.ml.ensemble.learner.decision_tree.tree_core.decision_tree import Node
 from fate_dp.components.dp_hetero_lr.per_epoch.protocol import Slice, Sums
 from fate_dp.components.dp_hetero_lr.rows import Block, Seen
 from fate_dp.components.dp_scorecard.tables import Binned
+from fate_dp.deploy.site import fence
 
 
 class Table(KVTable):
@@ -156,3 +159,23 @@ def alike(one, other) -> bool:
     if type(one).__module__.startswith("fate."):
         return alike(vars(one), vars(other))
     return one == other
+
+
+def read(data):
+    """What the fence makes of the value of a table."""
+    return fence.FencedSerdes.deserialize(data)
+
+
+def refused(data):
+    """The sentence with which a pickle is refused; a value is pickled first."""
+    with pytest.raises(fence.FencedOff) as refusal:
+        read(data if isinstance(data, bytes) else pickle.dumps(data))
+    assert str(refusal.value).count("FATE-DP's fence") == 1
+    return str(refusal.value)
+
+
+def receive(data, context=None, federation=None):
+    """What a party gets from these bytes."""
+    module = types.SimpleNamespace(**vars(_serdes))
+    fence.fence_messages(module)
+    return module.TableRemotePersistentUnpickler.pull(data, context, federation, "name", "tag", ("guest", "9999"))

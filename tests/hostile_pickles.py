@@ -34,6 +34,11 @@ class Built:
         return self.reduced
 
 
+def filled(kind, state) -> Built:
+    """An object of a class, as its pickle begins, with a state of a peer's choice."""
+    return Built(kind, state=state)
+
+
 def text(value: str) -> bytes:
     data = value.encode()
     return b"\x8c" + bytes([len(data)]) + data

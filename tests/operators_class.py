@@ -1,4 +1,6 @@
-"""A class of plain Python, as a site's own component may send it."""
+"""Classes that a site's own component may send, or should not."""
+
+import pickle as pickle  # a module that an operator could name
 
 
 class Rate:
@@ -11,3 +13,20 @@ class Rate:
 
     def __setstate__(self, state):
         raise AssertionError("the fence runs no method of a class")
+
+
+class Counted(dict):
+    pass
+
+
+class Slotted:
+    __slots__ = ("value",)
+
+
+class Chooser:
+    def __new__(cls):
+        raise AssertionError("the fence runs no method of a class")
+
+
+def function():
+    raise AssertionError("the fence runs no function")

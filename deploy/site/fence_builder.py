@@ -83,7 +83,7 @@ class Builder:
 
     def of_beside(self, value: Beside) -> Any:
         made, beside = value.identity, self.beside
-        if beside is None or type(made) is not Made or made.name not in BESIDE or made.arguments:
+        if beside is None or type(made) is not Made or made.name not in BESIDE:
             raise refused("has a reference to what is neither table, tensor nor context")
         if made.name in BUILDERS:
             return self.of_library(BUILDERS[made.name], made)
@@ -93,6 +93,7 @@ class Builder:
         name = made.name
         self.spend(OBJECT)
         demand(name not in BESIDE, "what stands beside a message, without a reference to it")
+        demand(not made.items or name == "collections.OrderedDict", "an item in what is no dictionary")
         if name in BUILDERS:
             return self.of_library(BUILDERS[name], made)
         if name in classes.FIELDS:
@@ -107,7 +108,7 @@ class Builder:
         if name in classes.NAMED_TUPLES:
             kinds = classes.NAMED_TUPLES[name]
             demand(
-                made.state is NOTHING and not made.items and fits(classes.Row(*kinds), made.arguments),
+                made.state is NOTHING and fits(classes.Row(*kinds), made.arguments),
                 f"a {name} that is not as our components make it",
             )
             return tuple.__new__(real(name), map(self.build, made.arguments))
@@ -128,9 +129,7 @@ class Builder:
 
     def fill(self, made: Made, fields: dict[str, Any]) -> Any:
         """An object with these fields; neither its constructor runs nor any method of it."""
-        demand(
-            not made.arguments and not made.items, f"an object of {made.name} that was made otherwise than FATE's are"
-        )
+        demand(not made.arguments, f"an object of {made.name} that was made otherwise than FATE's are")
         found = object.__new__(real(made.name))
         found.__dict__.update(fields)
         return found
@@ -139,16 +138,12 @@ class Builder:
         """An object of a class that this server's operator lets in: of plain Python, with whatever can be built."""
         kind, state = real(made.name), {} if made.state is NOTHING else made.state
         demand(
-            isinstance(kind, type) and kind.__new__ is object.__new__ and kind.__basicsize__ == Plain.__basicsize__,
+            isinstance(kind, type) and kind.__new__ is object.__new__ and kind.__dictoffset__ != 0,
             f"an object of {made.name}, which is no class of plain Python",
         )
         plain = type(state) is dict and all(type(each) is str and not each.startswith("__") for each in state)
         demand(plain, f"an object of {made.name} without fields, or with one that Python itself looks for")
         return self.fill(made, self.of_dict(state))
-
-
-class Plain:
-    """As large as objects of plain Python are."""
 
 
 BESIDE = (classes.TABLE, classes.CONTEXT, classes.TENSOR_BESIDE, classes.ARRAY_BESIDE)
@@ -192,7 +187,7 @@ def rust_object(builder: Builder, made: Made) -> Any:
     state = made.state
     if type(state) is list:
         state = bytes(state)
-    demand(type(state) is bytes and not made.arguments and not made.items, f"an object of {made.name} without a state")
+    demand(type(state) is bytes and not made.arguments, f"an object of {made.name} without a state")
     demand(has_form(state, classes.RUST_STATES[made.name]), f"an object of {made.name} whose state is of another form")
     builder.spend(len(state))
     found = real(made.name)()

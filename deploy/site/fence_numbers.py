@@ -61,9 +61,7 @@ def numpy_kind(builder: Builder, made: Made) -> Any:
     """A kind of numbers, of texts or of objects, as numpy writes those without fields; its state must be numpy's own."""
     import numpy
 
-    demand(
-        fits(classes.Row(str, bool, bool), made.arguments) and not made.items, "a numpy.dtype that numpy did not write"
-    )
+    demand(fits(classes.Row(str, bool, bool), made.arguments), "a numpy.dtype that numpy did not write")
     text, state = made.arguments[0], made.state
     plain = NUMPY_KIND.fullmatch(text) and made.arguments[1:] == (False, True)
     demand(bool(plain), "an array of a kind beside numbers, texts and objects")
@@ -89,7 +87,7 @@ def numpy_array(builder: Builder, made: Made) -> Any:
 
     start, state = made.arguments, made.state
     demand(
-        len(start) == 3 and name_of(start[0]) == "numpy.ndarray" and start[1:] == ((0,), b"b") and not made.items,
+        len(start) == 3 and name_of(start[0]) == "numpy.ndarray" and start[1:] == ((0,), b"b"),
         "an array that numpy did not write",
     )
     demand(type(state) is tuple and len(state) == 5 and type(state[3]) is bool, "an array that numpy did not write")
@@ -228,10 +226,9 @@ def torch_size(builder: Builder, made: Made) -> Any:
 
 
 def torch_device(builder: Builder, made: Made) -> Any:
-    demand(made.state is NOTHING and not made.items, "a device that is none")
     place = made.arguments
-    known = len(place) in (1, 2) and type(place[0]) is str and place[0] in ("cpu", "cuda")
-    demand(known and all(is_count(each) and each < 64 for each in place[1:]), "a device that is none")
+    known = len(place) in (1, 2) and place[0] in ("cpu", "cuda") and all(map(is_count, place[1:]))
+    demand(known and max(place[1:], default=0) < 64 and made.state is NOTHING, "a device that is none")
     return real("torch.device")(*place)
 
 
@@ -249,15 +246,12 @@ def pandas_index(builder: Builder, made: Made) -> Any:
 
 def pandas_series(builder: Builder, made: Made) -> Any:
     """A column of values with an index; what pandas keeps beside them is left out."""
-    demand(not made.arguments and not made.items and type(made.state) is dict, "a Series that pandas did not write")
-    manager, name = made.state.get("_mgr"), made.state.get("_name")
-    demand(
-        name_of(manager) == "pandas.core.internals.managers.SingleBlockManager" and type(manager) is Made,
-        "a Series that pandas did not write",
-    )
-    state = manager.state
-    demand(fits(classes.Row([classes.INDEX], [classes.ARRAY], list, dict), state), "a Series that pandas did not write")
-    demand(len(state[0]) == len(state[1]) == 1 and fits(classes.LABEL, name), "a Series that is none")
+    fields = made.state if type(made.state) is dict else {}
+    manager, name = fields.get("_mgr"), fields.get("_name")
+    state = manager.state if type(manager) is Made else None
+    parts = fits(classes.Row([classes.INDEX], [classes.ARRAY], list, dict), state)
+    demand(parts and len(state[0]) == len(state[1]) == 1, "a Series that pandas did not write")
+    demand(fits(classes.LABEL, name) and not made.arguments, "a Series that pandas did not write")
     index, values = builder.build(state[0][0]), builder.build(state[1][0])
     demand(values.shape == (len(index),), "a Series whose index is of another length")
     return real("pandas.Series")(values, index=index, name=name)

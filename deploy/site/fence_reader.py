@@ -276,8 +276,6 @@ def counted(read_length: Callable[[bytes, int], int], width: int, convert: Any) 
 
     def instruction(reading: Reading, at: int) -> int:
         end = at + width + read_length(reading.data, at)
-        if end > len(reading.data):
-            raise IndexError
         reading.stack.append(convert(reading.data[at + width : end]))
         return end
 
