@@ -85,13 +85,7 @@ def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> t
     return value, reading.containers > MOST_NESTED or reading.to_build, reading.position
 
 
-def whole(layout: str) -> Callable[[bytes, int], Any]:
-    """Reads one number from its place."""
-    read_from = struct.Struct(layout).unpack_from
-    return lambda data, position: read_from(data, position)[0]
-
-
-int32, uint32, uint64, float64 = map(whole, ("<i", "<I", "<Q", ">d"))
+int32, uint32, uint64, float64 = (struct.Struct(layout).unpack_from for layout in ("<i", "<I", "<Q", ">d"))
 
 
 class Reading:
@@ -145,7 +139,7 @@ class Reading:
                 if data[position + 9] == 0x47 and data[position + 18] == 0x47:
                     position = many(data, position, stack, FLOATS)
                 else:
-                    push(float64(data, position + 1))
+                    push(*float64(data, position + 1))
                     position += 9
             elif code == 0x86:  # TUPLE2
                 second = pop()
@@ -168,9 +162,14 @@ class Reading:
         del self.stack[start:]
         return items
 
-    def push(self, container: Any) -> None:
-        self.stack.append(container)
-        self.containers += 1
+    def put(self, value: Any, at: int) -> int:
+        """A value onto the stack; the next instruction stands at a place."""
+        self.stack.append(value)
+        self.containers += type(value) not in ATOMS
+        return at
+
+    def counted(self, convert: Callable[[bytes], Any], start: int, length: int) -> int:
+        return self.put(convert(self.data[start : start + length]), start + length)
 
 
 # Rows of values of one kind and width come in one step, as in the states of FATE's Rust objects and in identifiers: codes,
@@ -255,52 +254,16 @@ def protocol(reading: Reading, at: int) -> int:
     return at + 1
 
 
-def constant(value: Any) -> Callable[[Reading, int], int]:
-    def instruction(reading: Reading, at: int) -> int:
-        reading.stack.append(value)
-        return at
-
-    return instruction
-
-
-def number(read_number: Callable[[bytes, int], Any], width: int) -> Callable[[Reading, int], int]:
-    def instruction(reading: Reading, at: int) -> int:
-        reading.stack.append(read_number(reading.data, at))
-        return at + width
-
-    return instruction
-
-
-def counted(read_length: Callable[[bytes, int], int], width: int, convert: Any) -> Callable[[Reading, int], int]:
-    """Bytes behind their number."""
-
-    def instruction(reading: Reading, at: int) -> int:
-        end = at + width + read_length(reading.data, at)
-        reading.stack.append(convert(reading.data[at + width : end]))
-        return end
-
-    return instruction
-
-
-def new(kind: type) -> Callable[[Reading, int], int]:
-    def instruction(reading: Reading, at: int) -> int:
-        reading.push(kind())
-        return at
-
-    return instruction
-
-
 def tuple_of(count: int) -> Callable[[Reading, int], int]:
     def instruction(reading: Reading, at: int) -> int:
         items = tuple(reading.stack[-count:])
         del reading.stack[-count:]
-        reading.push(items)
-        return at
+        return reading.put(items, at)
 
     return instruction
 
 
-def marked(use: Callable[[Reading, list], None]) -> Callable[[Reading, int], int]:
+def marked(use: Callable[[Reading, list], object]) -> Callable[[Reading, int], int]:
     def instruction(reading: Reading, at: int) -> int:
         use(reading, reading.since_mark())
         return at
@@ -308,13 +271,9 @@ def marked(use: Callable[[Reading, list], None]) -> Callable[[Reading, int], int
     return instruction
 
 
-def pack_all(reading: Reading, items: list) -> None:
-    reading.push(tuple(items))
-
-
 def freeze(reading: Reading, members: list) -> None:
     check_keys(members, len(members))
-    reading.push(frozenset(members))
+    reading.put(frozenset(members), 0)
 
 
 def append(reading: Reading, at: int) -> int:
@@ -344,28 +303,19 @@ def add_members(reading: Reading, members: list) -> None:
     found.update(members)
 
 
-def remember_at(read_index: Callable[[bytes, int], int], width: int) -> Callable[[Reading, int], int]:
+def remember(reading: Reading, number: int, at: int) -> int:
     """Remember under a number, which is always the next: one of a peer's choice could claim all memory."""
-
-    def instruction(reading: Reading, at: int) -> int:
-        if read_index(reading.data, at) != len(reading.memo):
-            raise refused("remembers under a number that is not the next")
-        reading.memo.append(reading.stack[-1])
-        return at + width
-
-    return instruction
+    if number != len(reading.memo):
+        raise refused("remembers under a number that is not the next")
+    reading.memo.append(reading.stack[-1])
+    return at
 
 
-def recall(read_index: Callable[[bytes, int], int], width: int) -> Callable[[Reading, int], int]:
-    def instruction(reading: Reading, at: int) -> int:
-        found = reading.memo[read_index(reading.data, at)]
-        reading.stack.append(found)
-        if type(found) not in ATOMS:
-            # It could be put into itself.
-            reading.containers, reading.to_build = reading.containers + 1, True
-        return at + width
-
-    return instruction
+def recall(reading: Reading, number: int, at: int) -> int:
+    found = reading.memo[number]
+    # A container could be put into itself.
+    reading.to_build |= type(found) not in ATOMS
+    return reading.put(found, at)
 
 
 def named(reading: Reading, at: int) -> int:
@@ -374,11 +324,9 @@ def named(reading: Reading, at: int) -> int:
 
 
 def named_by_lines(reading: Reading, at: int) -> int:
-    middle = reading.data.index(b"\n", at)
-    end = reading.data.index(b"\n", middle + 1)
-    return look_up(
-        reading, str(reading.data[at:middle], "utf-8"), str(reading.data[middle + 1 : end], "utf-8"), end + 1
-    )
+    end = reading.data.index(b"\n", reading.data.index(b"\n", at) + 1)
+    module, name = str(reading.data[at:end], "utf-8").split("\n")
+    return look_up(reading, module, name, end + 1)
 
 
 def look_up(reading: Reading, module: Any, name: Any, at: int) -> int:
@@ -393,8 +341,7 @@ def call(reading: Reading, at: int) -> int:
     arguments, name = reading.stack.pop(), reading.stack.pop()
     if type(name) is not Name or type(arguments) is not tuple:
         raise refused("calls what is no name")
-    reading.push(Made(name.full, arguments))
-    return at
+    return reading.put(Made(name.full, arguments), at)
 
 
 def fill(reading: Reading, at: int) -> int:
@@ -408,9 +355,8 @@ def fill(reading: Reading, at: int) -> int:
 
 
 def refer(reading: Reading, at: int) -> int:
-    reading.push(Beside(reading.stack.pop()))
     reading.to_build = True
-    return at
+    return reading.put(Beside(reading.stack.pop()), at)
 
 
 def refuse(code: int) -> Callable[[Reading, int], int]:
@@ -428,39 +374,38 @@ def little(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
-byte = bytes.__getitem__
 INSTRUCTIONS = [refuse(code) for code in range(256)]
 for _code, _instruction in {
     pickle.PROTO: protocol,
     pickle.FRAME: lambda reading, at: at + 8,
-    pickle.NONE: constant(None),
-    pickle.NEWTRUE: constant(True),
-    pickle.NEWFALSE: constant(False),
-    pickle.BININT: number(int32, 4),
-    pickle.LONG1: counted(byte, 1, little),
-    pickle.LONG4: counted(uint32, 4, little),
-    pickle.BINUNICODE: counted(uint32, 4, text),
-    pickle.BINUNICODE8: counted(uint64, 8, text),
-    pickle.SHORT_BINBYTES: counted(byte, 1, bytes),
-    pickle.BINBYTES: counted(uint32, 4, bytes),
-    pickle.BINBYTES8: counted(uint64, 8, bytes),
-    pickle.EMPTY_TUPLE: constant(()),
+    pickle.NONE: lambda reading, at: reading.put(None, at),
+    pickle.NEWTRUE: lambda reading, at: reading.put(True, at),
+    pickle.NEWFALSE: lambda reading, at: reading.put(False, at),
+    pickle.BININT: lambda reading, at: reading.put(*int32(reading.data, at), at + 4),
+    pickle.LONG1: lambda reading, at: reading.counted(little, at + 1, reading.data[at]),
+    pickle.LONG4: lambda reading, at: reading.counted(little, at + 4, *uint32(reading.data, at)),
+    pickle.BINUNICODE: lambda reading, at: reading.counted(text, at + 4, *uint32(reading.data, at)),
+    pickle.BINUNICODE8: lambda reading, at: reading.counted(text, at + 8, *uint64(reading.data, at)),
+    pickle.SHORT_BINBYTES: lambda reading, at: reading.counted(bytes, at + 1, reading.data[at]),
+    pickle.BINBYTES: lambda reading, at: reading.counted(bytes, at + 4, *uint32(reading.data, at)),
+    pickle.BINBYTES8: lambda reading, at: reading.counted(bytes, at + 8, *uint64(reading.data, at)),
+    pickle.EMPTY_TUPLE: lambda reading, at: reading.put((), at),
     pickle.TUPLE1: tuple_of(1),
     pickle.TUPLE3: tuple_of(3),
-    pickle.TUPLE: marked(pack_all),
-    pickle.EMPTY_LIST: new(list),
+    pickle.TUPLE: marked(lambda reading, items: reading.put(tuple(items), 0)),
+    pickle.EMPTY_LIST: lambda reading, at: reading.put([], at),
     pickle.APPEND: append,
     pickle.APPENDS: marked(extend),
-    pickle.EMPTY_DICT: new(dict),
+    pickle.EMPTY_DICT: lambda reading, at: reading.put({}, at),
     pickle.SETITEM: set_item,
     pickle.SETITEMS: marked(add_items),
-    pickle.EMPTY_SET: new(set),
+    pickle.EMPTY_SET: lambda reading, at: reading.put(set(), at),
     pickle.ADDITEMS: marked(add_members),
     pickle.FROZENSET: marked(freeze),
-    pickle.BINPUT: remember_at(byte, 1),
-    pickle.LONG_BINPUT: remember_at(uint32, 4),
-    pickle.BINGET: recall(byte, 1),
-    pickle.LONG_BINGET: recall(uint32, 4),
+    pickle.BINPUT: lambda reading, at: remember(reading, reading.data[at], at + 1),
+    pickle.LONG_BINPUT: lambda reading, at: remember(reading, *uint32(reading.data, at), at + 4),
+    pickle.BINGET: lambda reading, at: recall(reading, reading.data[at], at + 1),
+    pickle.LONG_BINGET: lambda reading, at: recall(reading, *uint32(reading.data, at), at + 4),
     pickle.GLOBAL: named_by_lines,
     pickle.STACK_GLOBAL: named,
     pickle.REDUCE: call,
