@@ -29,12 +29,14 @@ import pickle
 import sys
 
 if __package__:
-    from .fence_builder import Builder
+    from .fence_builder import OTHERS, Builder
     from .fence_classes import CONTEXT, LISTED
+    from .fence_numbers import NUMBERS
     from .fence_reader import FencedOff, Name, read, refused, shown
 else:
-    from fence_builder import Builder  # type: ignore[no-redef]
+    from fence_builder import OTHERS, Builder  # type: ignore[no-redef]
     from fence_classes import CONTEXT, LISTED  # type: ignore[no-redef]
+    from fence_numbers import NUMBERS  # type: ignore[no-redef]
     from fence_reader import FencedOff, Name, read, refused, shown  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
@@ -49,6 +51,7 @@ NEVER = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "torch", "fate_u
 # Of a peer's table: ways to write keys and values, kinds of partitioners, and how many partitions it may announce.
 SERDES_TYPES, PARTITIONER_TYPES, MOST_PARTITIONS = range(2), range(4), 1 << 14
 
+MAKERS = {**NUMBERS, **OTHERS}
 _known: dict[tuple[str, str], Name] = {}
 
 
@@ -100,7 +103,7 @@ def value_of(data: bytes, beside: Callable[[str, dict], Any] | None = None) -> A
     value, to_build, _ = read(data, admitted)
     if not to_build:
         return value
-    return Builder(len(data), beside).build(value)
+    return Builder(len(data), MAKERS, beside).build(value)
 
 
 class FencedSerdes:

@@ -11,18 +11,18 @@ import re
 if __package__:
     from . import fence_classes as classes
     from .fence_classes import check_fields, demand, fits, once, real
-    from .fence_numbers import MAKERS
     from .fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused
 else:
     import fence_classes as classes  # type: ignore[no-redef]
     from fence_classes import check_fields, demand, fits, once, real  # type: ignore[no-redef]
-    from fence_numbers import MAKERS  # type: ignore[no-redef]
     from fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    Makers = dict[str, Callable[["Builder", Made], Any]]
 
 # For each byte of a pickle so many bytes may be made of it, since the same part can be named again and again; and what
 # an object counts beside its numbers.
@@ -33,11 +33,11 @@ BEGUN = object()
 
 
 class Builder:
-    """Makes the values of one pickle; what stands in it twice is made once."""
+    """Makes the values of one pickle, calls by `makers`; what stands in it twice is made once."""
 
-    def __init__(self, size: int, beside: Callable[[str, dict], Any] | None = None):
+    def __init__(self, size: int, makers: Makers, beside: Callable[[str, dict], Any] | None):
         self.memory = MEMORY_PER_BYTE * size + MEMORY_TO_BEGIN_WITH
-        self.beside, self.depth = beside, 0
+        self.makers, self.beside, self.depth = makers, beside, 0
         self.done: dict[int, Any] = {}
 
     def build(self, value: Any) -> Any:
@@ -85,8 +85,8 @@ class Builder:
         made, beside = value.identity, self.beside
         if beside is None or type(made) is not Made or made.name not in BESIDE:
             raise refused("has a reference to what is neither table, tensor nor context")
-        if made.name in BUILDERS:
-            return self.of_library(BUILDERS[made.name], made)
+        if made.name in self.makers:
+            return self.of_library(made)
         return beside(made.name, self.fields_of(made))
 
     def of_made(self, made: Made) -> Any:
@@ -94,8 +94,8 @@ class Builder:
         self.spend(OBJECT)
         demand(name not in BESIDE, "what stands beside a message, without a reference to it")
         demand(not made.items or name == "collections.OrderedDict", "an item in what is no dictionary")
-        if name in BUILDERS:
-            return self.of_library(BUILDERS[name], made)
+        if name in self.makers:
+            return self.of_library(made)
         if name in classes.FIELDS:
             return self.fill(made, self.fields_of(made))
         if name in classes.IN_ORDER:
@@ -115,9 +115,9 @@ class Builder:
         demand(name not in classes.LISTED, f"a call of {name}")
         return self.of_operator(made)
 
-    def of_library(self, maker: Callable[[Builder, Made], Any], made: Made) -> Any:
+    def of_library(self, made: Made) -> Any:
         try:
-            return maker(self, made)
+            return self.makers[made.name](self, made)
         except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
             raise refused(f"has a {made.name} that cannot be made ({type(error).__name__})") from error
 
@@ -187,7 +187,7 @@ def rust_object(builder: Builder, made: Made) -> Any:
     state = made.state
     if type(state) is list:
         state = bytes(state)
-    demand(type(state) is bytes and not made.arguments, f"an object of {made.name} without a state")
+    demand(type(state) is bytes, f"an object of {made.name} without a state")
     demand(has_form(state, classes.RUST_STATES[made.name]), f"an object of {made.name} whose state is of another form")
     builder.spend(len(state))
     found = real(made.name)()
@@ -235,8 +235,7 @@ def has_form(state: bytes, form: str) -> bool:
     return at == len(state)
 
 
-BUILDERS: dict[str, Callable[[Builder, Made], Any]] = {
-    **MAKERS,
+OTHERS: Makers = {
     "builtins.slice": plain_slice,
     "collections.OrderedDict": ordered,
     **dict.fromkeys((*classes.ENUMERATIONS, classes.GETATTR), member),

@@ -20,10 +20,9 @@ else:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    from .fence_builder import Builder
+    from .fence_builder import Builder, Makers
 
 MOST_DIMENSIONS, LONGEST, LONGEST_HEADER = 32, 1 << 48, 4096
 # As numpy writes the kinds of arrays that have neither fields nor units of time, and as safetensors writes them.
@@ -228,7 +227,7 @@ def torch_size(builder: Builder, made: Made) -> Any:
 def torch_device(builder: Builder, made: Made) -> Any:
     place = made.arguments
     known = len(place) in (1, 2) and place[0] in ("cpu", "cuda") and all(map(is_count, place[1:]))
-    demand(known and max(place[1:], default=0) < 64 and made.state is NOTHING, "a device that is none")
+    demand(known and max(place[1:], default=0) < 64, "a device that is none")
     return real("torch.device")(*place)
 
 
@@ -251,13 +250,13 @@ def pandas_series(builder: Builder, made: Made) -> Any:
     state = manager.state if type(manager) is Made else None
     parts = fits(classes.Row([classes.INDEX], [classes.ARRAY], list, dict), state)
     demand(parts and len(state[0]) == len(state[1]) == 1, "a Series that pandas did not write")
-    demand(fits(classes.LABEL, name) and not made.arguments, "a Series that pandas did not write")
+    demand(fits(classes.LABEL, name), "a Series that pandas did not write")
     index, values = builder.build(state[0][0]), builder.build(state[1][0])
     demand(values.shape == (len(index),), "a Series whose index is of another length")
     return real("pandas.Series")(values, index=index, name=name)
 
 
-MAKERS: dict[str, Callable[[Builder, Made], Any]] = {
+NUMBERS: Makers = {
     "numpy.dtype": numpy_kind,
     "numpy.core.multiarray._reconstruct": numpy_array,
     "numpy.core.multiarray.scalar": numpy_number,

@@ -241,7 +241,10 @@ def nested(opening, closing, depth=300_000):
         (b"\x80\x04" + hostile.name("collections", "OrderedDict") + b")R]Ns.", "neither a text, a number of 64 bits"),
         (b"\x80\x04}" + hostile.name("torch", "Size") + b")\x85RNs.", "a key made by torch.Size"),
         (b"\x80\x04K\1K\2K\3s.", "adds an item to what is no dictionary"),
-        (b"\x80\x04]]\x93.", "no sound pickle"),
+        *(
+            (b"\x80\x04" + two + b"\x93.", "no sound pickle")
+            for two in (b"]" + hostile.text("a"), hostile.text("a") + b"]")
+        ),
         (b"\x80\x04" + hostile.refer("_ContextPersistentId", key="x") + b".", "neither table, tensor nor context"),
         (b"\x80\x06N.", "no sound pickle"),
         (b"\x80\x04K", "no sound pickle"),

@@ -51,7 +51,7 @@ def table_beside(key="name__table_persistent_0__", **form):
     [
         *(
             (table_beside(key), "did not come with it")
-            for key in ("other__table_persistent_0__", "name__table_persistent_x__")
+            for key in ("other__table_persistent_0__", "name__table_persistent_x__", "0")
         ),
         *((table_beside(num_partitions=count), "form that FATE does not send") for count in (0, -1, 2**31)),
         (table_beside(key_serdes_type=2), "form that FATE does not send"),
@@ -99,6 +99,17 @@ def test_a_tensor_beside_a_message_is_its_bytes(message):
         receive(message)
 
 
+def test_the_same_bytes_do_not_fill_the_memory():
+    head = b'{"n":{"dtype":"F64","shape":[131072],"data_offsets":[0,1048576]}}'
+    data = struct.pack("<Q", len(head)) + head + bytes(2**20)
+    one = hostile.name(hostile.SERDES, "_NumpySafeTensorPersistentId")
+    state = b"}" + hostile.text("bytes") + b"B" + struct.pack("<I", len(data)) + data + b"\x94s"
+    again = b"}" + hostile.text("bytes") + b"h\1s"
+    whole = b"](" + one + b"\x94)\x81" + state + b"bQ" + (b"h\0)\x81" + again + b"bQ") * 80 + b"e."
+    with pytest.raises(fence.FencedOff, match="more than 64 bytes of numbers for each byte"):
+        receive(b"\0" + hostile.PROTOCOL + whole)
+
+
 def sliced(parts, size=6, count=2, **form):
     """What a party gets from a message in slices."""
     from fate.arch.federation.api import TableMeta
@@ -133,7 +144,7 @@ def test_slices_are_as_many_as_announced():
         sliced(halves, len(whole), partitions=2**31)
 
 
-@pytest.mark.parametrize("data", [b"", b"\2", b"\1short"])
+@pytest.mark.parametrize("data", [b"", b"\2" + pickle.dumps(1), b"\1short"])
 def test_a_message_is_whole_or_in_slices(data):
     with pytest.raises(fence.FencedOff):
         receive(data)
