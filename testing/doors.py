@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import numpy as np
@@ -206,7 +206,9 @@ class Doors:
                 sent, before = value, channel._federation.pushed
                 kept = sorted(value.collect(), key=repr) if isinstance(value, KVTable) else value
                 if self.meddle is not None:
-                    message = Message(len(self.timeline.events), self.party, receiver, namespace, name, kept, 0)
+                    message = Message(
+                        len(self.timeline.events), cast(PartyId, self.party), receiver, namespace, name, kept, 0
+                    )
                     changed = self.meddle(message)
                     sent = value if changed is None else changed
                 with self._quietly():

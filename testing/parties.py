@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from fate.components.core.essential import Role
 
+from fate_dp.components.common.wire.kinds import Messages
 from fate_dp.components.protocols.federation import PartyId, own_party
 
 from .doors import note_output
@@ -94,9 +95,14 @@ class ComponentStep:
         arguments |= outputs
         entry.execute(ctx, Role.from_str(me[0]), **arguments)
         return {
-            name: each.written if len(each.written) > 1 else next(iter(each.written), None)
+            name: each.written if len(each.written) > 1 else each.written[0] if each.written else None
             for name, each in outputs.items()
         }
+
+    @property
+    def messages(self) -> Messages:
+        """What the component declares."""
+        return self.entry.callback.messages
 
     @property
     def entry(self) -> Any:

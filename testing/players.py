@@ -16,11 +16,13 @@ from fate.arch.context import Context
 from fate.arch.trace import _profile
 
 from fate_dp.components.common.wire.channel import plain_messages
+from fate_dp.components.common.wire.kinds import Messages
 from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.private_files import HOME_VARIABLE, KEY_FILE, party_folder, publish_if_absent
 
 from .doors import Doors, Killed
 from .engine import Exchange, MemoryFederation, MemorySession, Silence
+from .parties import ComponentStep
 from .timeline import Timeline
 
 Step = Callable[[Any], Any]
@@ -52,7 +54,13 @@ class Played:
 
 
 def play(
-    step: Step, parties: Sequence[PartyId], home: Path, *, task: str = "task", doors: Doors | None = None
+    step: Step,
+    parties: Sequence[PartyId],
+    home: Path,
+    *,
+    messages: Messages | None = None,
+    task: str = "task",
+    doors: Doors | None = None,
 ) -> Played:
     """Let every party do ``step`` in one process, one at a time, with recorders at their doors.
 
@@ -62,9 +70,12 @@ def play(
     Args:
         parties: (role, party id) of all.
         home: parties' folders are made here, or found.
+        messages: what the parties may send each other; None for those that the component of a `ComponentStep` declares.
         task: name of the task, which FATE calls a federation session.
     """
     doors = doors or Doors(Timeline())
+    if messages is None:
+        messages = step.messages if isinstance(step, ComponentStep) else {}
     exchange, played = Exchange(tuple(parties)), Played(doors.timeline, home)
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, {HOME_VARIABLE: str(home)}))
@@ -74,7 +85,9 @@ def play(
             place_key(home, number)
         stack.enter_context(doors.set_up())
         threads = [
-            threading.Thread(target=_play_party, args=(step, party, exchange, task, doors, played), daemon=True)
+            threading.Thread(
+                target=_play_party, args=(step, messages, party, exchange, task, doors, played), daemon=True
+            )
             for party in parties
         ]
         for thread in threads:
@@ -84,11 +97,13 @@ def play(
     return played
 
 
-def _play_party(step: Step, party: PartyId, exchange: Exchange, task: str, doors: Doors, played: Played) -> None:
+def _play_party(
+    step: Step, messages: Messages, party: PartyId, exchange: Exchange, task: str, doors: Doors, played: Played
+) -> None:
     with exchange.turn_of(party), doors.of(party):
         ctx = Context(computing=MemorySession(), federation=MemoryFederation(exchange, task, party))
         try:
-            with plain_messages(ctx) as plain:
+            with plain_messages(ctx, messages) as plain:
                 played.values[party] = step(plain)
         except (Exception, Killed, Silence) as error:
             played.errors[party] = error

@@ -20,7 +20,7 @@ else:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
     from .fence_builder import Builder, Makers
 
@@ -93,7 +93,8 @@ def numpy_array(builder: Builder, made: Made) -> Any:
     _, shape, kind, by_columns, contents = state
     demand(type(kind) is Made and kind.name == "numpy.dtype" and is_shape(shape), "an array that numpy did not write")
     kind = builder.build(kind)
-    count, order = math.prod(shape), "F" if by_columns else "C"
+    count = math.prod(shape)
+    order: Literal["F", "C"] = "F" if by_columns else "C"
     builder.spend(count * kind.itemsize)
     if kind.hasobject:
         demand(type(contents) is list and len(contents) == count, "an array whose shape its objects do not fill")
@@ -145,7 +146,7 @@ def torch_storage(builder: Builder, made: Made) -> Any:
         part, _, at = read(data, storage_name, at)
         parts.append(part)
     magic, protocol, system, reference, keys = parts
-    described = reference.identity if type(reference) is Beside else None
+    described: Any = reference.identity if type(reference) is Beside else None
     demand(
         fits(classes.Row(str, classes.ANY, str, str, int, None), described) and type(described[1]) is Name,
         "a storage that torch did not write",
@@ -247,7 +248,7 @@ def pandas_series(builder: Builder, made: Made) -> Any:
     """A column of values with an index; what pandas keeps beside them is left out."""
     fields = made.state if type(made.state) is dict else {}
     manager, name = fields.get("_mgr"), fields.get("_name")
-    state = manager.state if type(manager) is Made else None
+    state: Any = manager.state if type(manager) is Made else None
     parts = fits(classes.Row([classes.INDEX], [classes.ARRAY], list, dict), state)
     demand(parts and len(state[0]) == len(state[1]) == 1, "a Series that pandas did not write")
     demand(fits(classes.LABEL, name), "a Series that pandas did not write")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -140,7 +141,9 @@ class Case:
             place_key(home, number)
         self.prepare(home)
         step = self.step(self.tables if tables is None else tables)
-        return play(step, self.parties, home, task=task, doors=Doors(Timeline(), **doors))
+        # A step may flip labels before it enters its component.
+        messages = {**declared("label_flip"), **declared(self.component)}
+        return play(step, self.parties, home, messages=messages, task=task, doors=Doors(Timeline(), **doors))
 
     @property
     def base(self) -> Played:
@@ -155,6 +158,12 @@ class Case:
 
 
 _bases: dict[str, Played] = {}
+
+
+def declared(component: str) -> Mapping:
+    """The messages that a component declares."""
+    entry = getattr(import_module(f"fate_dp.components.{component}.component"), component)
+    return (entry.stage_components or [entry])[0].callback.messages
 
 
 def noise_of(played: Played, party: PartyId) -> list[Draw]:
