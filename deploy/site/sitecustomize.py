@@ -167,8 +167,8 @@ def keep_collector_out(module: "Any") -> None:
 
 
 def at_execution(module: "Any") -> None:
-    view_hook.record_views(module)
     model_classes.remember_party(module)
+    view_hook.record_views(module)
 
 
 def run_the_environments_own() -> None:

@@ -10,6 +10,7 @@ BELOW = {
     "data_prep": {"privacy"},
     "components": {"privacy", "crypto", "data_prep"},
     "attacks": {"privacy", "components"},
+    "testing": {"privacy", "crypto", "components"},
     # The recorder writes views in the form that attacks read.
     "deploy": {"privacy", "components", "attacks"},
     "pipelines": {"privacy", "data_prep", "components", "attacks", "deploy"},

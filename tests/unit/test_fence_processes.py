@@ -189,7 +189,7 @@ def test_an_executor_reads_by_the_fence_or_not_at_all(tmp_path, marker):
 def test_executors_get_the_folder(tmp_path):
     party_server.spark_environment(tmp_path)
     lines = (tmp_path / "spark" / "spark-defaults.conf").read_text().splitlines()
-    assert f"spark.executorEnv.PYTHONPATH {SITE}" in lines
+    assert f"spark.executorEnv.PYTHONPATH {SITE}:{party_server.DAEMON_FOLDER}" in lines
 
 
 def test_every_server_of_ours_has_the_folder_on_its_path(tmp_path):
