@@ -43,7 +43,7 @@ demo: install
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: QUICK := 1
-test: lint types kernel-check unit statistical processes
+test: lint types kernel-check unit statistical processes contract
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
 # The same, and the long jobs of the example credit_risk.

@@ -17,7 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "deploy" / "docker"
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
 KEPT = ("data", "localfs", "model", "jobs", "logs", "database")
 READER = "component:\n  name: reader\n  input_artifacts: {}\n  output_artifacts: {}\nschema_version: v1\n"
 

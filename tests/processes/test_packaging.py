@@ -15,7 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
 FATE = ("fate", "fate_client", "fate_flow", "fate_utils", "fate_test")
 
 IMPORT_ALL = """

@@ -18,7 +18,7 @@ from fate_dp.deploy.flow.programs import free_port, wait_until
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "docker"
 ROOT = FOLDER.parents[1]
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy")
+PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
 PARTIES = ("guest", "host", "arbiter")
 SCRIPTS = ("install.sh", "start.sh", "secrets.sh", "tunnel.sh")
 FLOW = "/data/projects/fate/fate_flow"

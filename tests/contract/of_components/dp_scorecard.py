@@ -28,8 +28,9 @@ TABLES = {GUEST: binned(ROWS, ("x0", "x1"), 1, (0, 1, 1, 0, 1)), HOST: binned(RO
 
 
 def step(tables, **given):
-    parameters = {"bins": BINS, **given}
-    return ComponentStep(dp_scorecard, parameters, {"train_data": tables}, stage="train")
+    """Hosts have noise with any privacy; the guest sets no epsilon where its labels are public."""
+    own = {HOST: {"epsilon": EPSILON, "delta": DELTA}}
+    return ComponentStep(dp_scorecard, {"bins": BINS, **given}, {"train_data": tables}, stage="train", own=own)
 
 
 def rows_of(columns, labelled):
@@ -55,9 +56,11 @@ def sensitivity_of_tables(labelled, others_square):
     return math.sqrt(max(map(weighed, product(rows_of(2, labelled), repeat=2))))
 
 
-def record_noise(played, tables, reads=1):
+def record_noise(played, tables, parties=(GUEST, HOST), reads=1):
     found = []
     for party, labelled, square in ((GUEST, True, 2.0), (HOST, False, 2.0 + TARGET**2)):
+        if party not in parties:
+            continue
         ((event, _),) = charged_events(played, party)
         scale = event.process.noise_multiplier * sensitivity_of_tables(labelled, square) * 2.0**FRACTION_BITS
         width, other = 2 * BINS + labelled, 2 * BINS + (not labelled)
@@ -79,7 +82,8 @@ def label_noise(played, tables):
     ((event, _),) = charged_events(played, GUEST)
     sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(4)
     law = Law("discrete_gaussian", {"scale": sigma * 4.0 ** bits_of(sigma)}, 4 * BINS)
-    return [Released(GUEST, ("record", {"process": event.process, "unit": "label", "count": 1}), (law,))]
+    totals = Released(GUEST, ("record", {"process": event.process, "unit": "label", "count": 1}), (law,))
+    return [totals, *record_noise(played, tables, (HOST,))]
 
 
 def bits_of(sigma):
@@ -92,33 +96,23 @@ def ones_of(tables):
 
 
 def weights_follow_from_the_draws(played, tables):
-    """The guest's weights solve the regression on the exact totals of labels with the recorded draw."""
-    from ..cases import noise_of
-
-    (draw,) = noise_of(played, GUEST)
-    rows, target = ones_of(tables), np.where(tables[GUEST]["y"] == 1, TARGET, -TARGET)
-    ((event, _),) = charged_events(played, GUEST)
-    sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(4)
-    linear = rows.T @ target + draw.result / 4.0 ** bits_of(sigma)
-    solved = np.linalg.solve(rows.T @ rows + RIDGE * np.eye(4 * BINS), linear)
-    told = weights_told(played)
-    yield bool(np.linalg.norm(told - solved) < 0.02 * np.linalg.norm(solved)), True
-
-
-def tables_follow_from_the_draws(played, tables):
-    """With every draw the guest solves the sum of the exact tables and both parties' noise."""
+    """With every draw the guest solves the sum of the exact tables, or totals of labels, and the noise on them."""
     from ..cases import noise_of
 
     width = 2 * BINS
     noise, linear = np.zeros((2 * width, 2 * width)), np.zeros(2 * width)
-    for at, (party, other) in enumerate(((GUEST, HOST), (HOST, GUEST))):
-        diagonal, pairs, cross = (draw.result / 2.0**FRACTION_BITS for draw in noise_of(played, party))
+    for at, party in enumerate(PARTIES):
+        draws = noise_of(played, party)
+        if len(draws) == 1:
+            ((event, _),) = charged_events(played, party)
+            sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(4)
+            linear += draws[0].result / 4.0 ** bits_of(sigma)
+        if len(draws) < 3:
+            continue
+        diagonal, pairs, cross = (draw.result / 2.0**FRACTION_BITS for draw in draws)
         start, labelled = at * width, party == GUEST
         places = range(start, start + width)
         noise[places, places] += diagonal
-        rows, columns = zip(
-            *[(i, j) for i in range(width + labelled) for j in range(i) if j // BINS != i // BINS or i == width]
-        )
         for value, i, j in zip(pairs, *order_of_pairs(width, labelled)):
             if width in (i, j):
                 linear[start + min(i, j)] += value
@@ -167,15 +161,8 @@ def costs(party):
     return of
 
 
-SEALED = {
-    "encrypted_rows": "ciphertexts under the sender's key",
-    "masked_products": "ciphertexts of masked sums",
-    "direction_product": "the sender's share of a product",
-}
-MADE = {
-    "direction": "the noisy totals of labels, or public ones, and products with directions before",
-    "points": "the weights, which follow from noisy tables or totals",
-}
+SEALED = {"encrypted_rows": "ciphertexts under the sender's key", "masked_products": "ciphertexts of masked sums"}
+MADE = {"points": "the weights, which follow from noisy tables or totals"}
 OTHER = changed_row(TABLES[HOST], 4, x2=(TABLES[HOST]["x2"][4] + 1) % BINS, x3=(TABLES[HOST]["x3"][4] + 1) % BINS)
 FLIPPED = changed_row(TABLES[GUEST], 4, y=1 - TABLES[GUEST]["y"][4])
 
@@ -215,34 +202,35 @@ def case(setting, released, **more):
 
 
 HOSTS_SENSITIVITY = sensitivity_of_tables(False, 2.0 + TARGET**2)
+OF_THE_HOST = Neighbour(
+    "a record of the host", HOST, OTHER, {"contingency_tables": (2, HOSTS_SENSITIVITY * 2.0**FRACTION_BITS)}
+)
 CASES = [
     case(
         "record",
         record_noise,
         given={"privacy": "record", "epsilon": EPSILON, "delta": DELTA, "ridge": RIDGE},
         costs=costs(HOST),
-        neighbours=(
-            Neighbour("a label and a record of the guest", GUEST, FLIPPED),
-            Neighbour(
-                "a record of the host", HOST, OTHER, {"contingency_tables": (2, HOSTS_SENSITIVITY * 2.0**FRACTION_BITS)}
-            ),
-        ),
-        equal=tables_follow_from_the_draws,
+        neighbours=(Neighbour("a label and a record of the guest", GUEST, FLIPPED), OF_THE_HOST),
+        equal=weights_follow_from_the_draws,
     ),
     case(
         "label",
         label_noise,
         given={"privacy": "label", "epsilon": EPSILON, "delta": DELTA, "label_source": SOURCE, "ridge": RIDGE},
         costs=costs(GUEST),
-        neighbours=(Neighbour("a label", GUEST, FLIPPED),),
+        neighbours=(Neighbour("a label", GUEST, FLIPPED), OF_THE_HOST),
         equal=weights_follow_from_the_draws,
         prepare=declare,
         light=True,
     ),
     case(
         "public labels",
-        lambda played, tables: [not_private()],
-        given={"privacy": "none", "label_source": SOURCE},
+        lambda played, tables: [not_private(), *record_noise(played, tables, (HOST,))],
+        given={"privacy": "none", "label_source": SOURCE, "ridge": RIDGE},
+        costs=costs(HOST),
+        equal=weights_follow_from_the_draws,
+        neighbours=(OF_THE_HOST,),
         prepare=declare_public(TABLES),
         light=True,
     ),
