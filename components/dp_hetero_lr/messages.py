@@ -1,6 +1,6 @@
 """What the parties of dp_hetero_lr send each other."""
 
-from ..common.wire.kinds import DOCUMENT, Array, Flag, Float, Int, List, Messages, Rows, Text
+from ..common.wire.kinds import DOCUMENT, Array, Float, Int, List, Messages, Rows, Text
 from ..protocols.messages import AGREEMENT, BLOCK, CIPHERTEXT, FOLDS, MANY, SHARED_DESCENT
 
 MESSAGES: Messages = {
@@ -14,8 +14,6 @@ MESSAGES: Messages = {
     "masked_products": List(List(CIPHERTEXT, MANY), MANY),
     "training_state": Text(20),
     "scores": Rows(Array(("int8", "int16", "int32", "int64", "float64"))),
-    "consent": Flag(),
-    "all_consent": Flag(),
     # Solver per_epoch.
     "encrypted_scores": Rows(BLOCK),
     "masked": List(CIPHERTEXT, MANY),

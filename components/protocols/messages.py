@@ -27,6 +27,9 @@ FOLDS: Messages = {
 
 SHARED_DESCENT: Messages = {
     **PAILLIER_KEY,
+    # To show losses, or parts of scores.
+    "consent": Flag(),
+    "all_consent": Flag(),
     "masks": List(Record({"weights": BLOCK, "left": BLOCK}), MANY),
     "products": List(Record({"weights": BLOCK, "inner": BLOCK}), MANY),
     "step": Record(

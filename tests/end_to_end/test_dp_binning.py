@@ -124,7 +124,10 @@ def test_the_host_paid_for_quantiles_and_scorecard_and_nobody_for_counting_flips
     for role in TRAIN:
         lines = party_ledger(open_home(flow_home).parties, party_of(role))
         charged[role] = sorted(line["mechanism"] for line in lines if job.job_id in line["jobs"])
-    assert charged == {"guest": ["randomized_response"], "host": ["ExponentialMechanism", "Gaussian"]}
+    assert charged == {
+        "guest": ["randomized_response"],
+        "host": ["ExponentialMechanism", "Gaussian", "losses of trainings"],
+    }
 
 
 def test_the_training_reads_the_binned_table(trained, flow_address):
