@@ -73,41 +73,34 @@ def play(
         messages: what the parties may send each other; None for those that the component of a `ComponentStep` declares.
         task: name of the task, which FATE calls a federation session.
     """
-    doors = doors or Doors(Timeline())
-    if messages is None:
-        messages = step.messages if isinstance(step, ComponentStep) else {}
-    exchange, played = Exchange(tuple(parties)), Played(doors.timeline, home)
+    recorders = doors or Doors(Timeline())
+    own = step.messages if isinstance(step, ComponentStep) else {}
+    known = own if messages is None else messages
+    exchange, played = Exchange(tuple(parties)), Played(recorders.timeline, home)
+
+    def play_party(party: PartyId) -> None:
+        with exchange.turn_of(party), recorders.of(party):
+            ctx = Context(computing=MemorySession(), federation=MemoryFederation(exchange, task, party))
+            try:
+                with plain_messages(ctx, known) as plain:
+                    played.values[party] = step(plain)
+            except (Exception, Killed, Silence) as error:
+                played.errors[party] = error
+            played.metrics[party] = list(ctx.metrics.handler.get_metrics())
+
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, {HOME_VARIABLE: str(home)}))
         # FATE notes the whole call stack at every operation on a table, which takes most of a play's time.
         stack.enter_context(mock.patch.object(_profile, "_call_stack_strings", list))
         for _, number in parties:
             place_key(home, number)
-        stack.enter_context(doors.set_up())
-        threads = [
-            threading.Thread(
-                target=_play_party, args=(step, messages, party, exchange, task, doors, played), daemon=True
-            )
-            for party in parties
-        ]
+        stack.enter_context(recorders.set_up())
+        threads = [threading.Thread(target=play_party, args=(party,), daemon=True) for party in parties]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     return played
-
-
-def _play_party(
-    step: Step, messages: Messages, party: PartyId, exchange: Exchange, task: str, doors: Doors, played: Played
-) -> None:
-    with exchange.turn_of(party), doors.of(party):
-        ctx = Context(computing=MemorySession(), federation=MemoryFederation(exchange, task, party))
-        try:
-            with plain_messages(ctx, messages) as plain:
-                played.values[party] = step(plain)
-        except (Exception, Killed, Silence) as error:
-            played.errors[party] = error
-        played.metrics[party] = list(ctx.metrics.handler.get_metrics())
 
 
 def place_key(home: Path, number: str) -> None:
