@@ -297,7 +297,8 @@ class TrainingTerms:
             raise Refusal(OTHER_BOUND)
         if not _are_classes(wire["classes"]):
             raise Refusal(
-                "The guest's classes are not two or more numbers in ascending order, 0 and 1 if they are two; this host trains on no others."
+                "The guest's classes are not two or more numbers in ascending order, 0 and 1 if they are two; this host "
+                "trains on no others."
             )
         epochs = [wire[name] for name in ("flipback_epochs", "correction_epochs", "score_epochs")]
         batches = isinstance(wire["batches"], list) and all(_are_whole(bounds, 2) for bounds in wire["batches"])
