@@ -76,13 +76,9 @@ def check_memory(ctx: Context, records: int, columns: int, public_key: PublicKey
     needed = min(sorted_bytes(records, columns, public_key), workers * (worker_memory << 20))
     free = free_memory()
     if needed > free:
-        public = (
-            f"The ciphertexts of {records} records do not fit into this party's memory; it must lower worker_memory."
-        )
-        raise PrivateReason(
+        raise ValueError(
             f"The ciphertexts of {records} records need {needed / 2**30:.1f} GiB of memory at {workers} workers and "
-            f"{free / 2**30:.1f} are free; lower worker_memory, or use an engine of several machines.",
-            public,
+            f"{free / 2**30:.1f} are free; lower worker_memory, or use an engine of several machines."
         )
 
 

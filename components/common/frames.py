@@ -21,7 +21,7 @@ from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
 from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
 from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import PrivateReason, Refusal, agree
+from ..protocols.preflight import Refusal, agree
 
 DataFrame = Any
 """FATE's; its own annotations cover too little of it to be checked against."""
@@ -243,9 +243,8 @@ def check_training_table(frame: DataFrame) -> None:
 def refuse_weights(frame: DataFrame) -> None:
     """Sample weights would change what one record contributes."""
     if frame.schema.weight_name is not None:
-        raise PrivateReason(
-            f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported.",
-            public="The table has a weight column; sample weights are not supported.",
+        raise ValueError(
+            f"The table has the weight column {frame.schema.weight_name!r}; sample weights are not supported."
         )
 
 
@@ -264,9 +263,8 @@ def refuse_label(frame: DataFrame) -> None:
 
 def refuse_label_column(frame: DataFrame) -> None:
     if frame.schema.label_name is not None:
-        raise PrivateReason(
-            f"The host's table has the label column {frame.schema.label_name!r}; only the guest has labels.",
-            public="The host's table has a label column; only the guest has labels.",
+        raise ValueError(
+            f"The host's table has the label column {frame.schema.label_name!r}; only the guest has labels."
         )
 
 

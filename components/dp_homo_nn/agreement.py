@@ -27,14 +27,14 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, PrivateReason, Refusal, about_settings
+from ..protocols.preflight import Preflight, Refusal, about_settings
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
 from .rounds.server import Server
-from .settings import ADAPTIVE, MODULE_PREFIX, TrainSettings, given_settings, module_name
+from .settings import ADAPTIVE, TrainSettings, given_settings, module_name
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
@@ -60,11 +60,9 @@ def check_module(policy: Policy, name: str) -> None:
     """A model beyond the fixed list must be allowed, by name, by the operator of this very party."""
     module = module_name(name)
     if module is not None and module not in policy.model_modules:
-        raise PrivateReason(
+        raise ValueError(
             f"model.name is {name!r}, but policy.yaml of this party allows no model {module!r} under model_modules; it "
-            f"allows {', '.join(sorted(policy.model_modules)) or 'none'}.",
-            public=f"model.name is {name!r}, which that party's operator does not allow; {MODULE_PREFIX}NAME must stand in "
-            "its policy.",
+            f"allows {', '.join(sorted(policy.model_modules)) or 'none'}."
         )
 
 

@@ -117,7 +117,7 @@ REFUSED = {
         training(model={"name": "module:net"}, policies={GUEST: NET, SECOND_HOST: NET}),
         HOST,
         "policy.yaml of this party allows no model 'net'",
-        "which that party's operator does not allow",
+        UNTOLD,
     ),
     "other batch": (training(batch_size=300), GUEST, "batch_size is 300; it must be at most records, 270", None),
     "few records": (training(records=100), HOST, "this party alone has 120 rows", "fewer than that party alone has"),
