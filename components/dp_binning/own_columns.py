@@ -24,7 +24,6 @@ from fate_dp.privacy.mechanisms.quantiles import (
 from fate_dp.privacy.noise.stream import Rng
 
 from ..common.frames import Block, DataFrame, Table, feature_blocks, require_numeric
-from ..protocols.preflight import PrivateReason
 from .settings import QuantileBins, Rule, Settings
 
 NOT_NUMERIC = "number its categories before"
@@ -41,16 +40,12 @@ def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
     try:
         rules = settings.rules_of(frame.schema.columns.to_list())
     except KeyError as unnamed:
-        raise PrivateReason(
-            f"Column {unnamed.args[0]!r} has no rule; name it in columns, or set other_columns.",
-            public="A column has no rule; name it in columns, or set other_columns.",
-        ) from None
+        told = f"Column {unnamed.args[0]!r} has no rule; name it in columns, or set other_columns."
+        raise ValueError(told) from None
     for name, each in rules.items():
         if each.most_bins > frame.shape[0]:
-            raise PrivateReason(
-                f"Column {name!r} has up to {each.most_bins} bins for {frame.shape[0]} rows; it must have no more bins than "
-                "rows.",
-                public="A column has more bins than the table has rows; it must have fewer.",
+            raise ValueError(
+                f"Column {name!r} has up to {each.most_bins} bins, more than the table has rows, {frame.shape[0]}."
             )
     return rules
 

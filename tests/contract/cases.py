@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
+from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
@@ -158,6 +161,15 @@ class Case:
 
 
 _bases: dict[str, Played] = {}
+
+
+def releases_at(home: Path, party: PartyId) -> int:
+    """How many releases a party's ledger holds on disk."""
+    path = party_folder(home, party[1]) / LEDGER_FILE
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM release").fetchone()[0])
 
 
 def declared(component: str) -> Mapping:

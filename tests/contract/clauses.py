@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,34 @@ from typing import Any
 import numpy as np
 
 from fate_dp.components.protocols.federation import PartyId
-from fate_dp.testing import Charge, Draw, Event, Killed, Message, Output, Played, Sentence, StreamOpened, leaves
+from fate_dp.testing import (
+    Charge,
+    Draw,
+    Event,
+    Killed,
+    Message,
+    Output,
+    Played,
+    Sentence,
+    Silence,
+    StreamOpened,
+    leaves,
+)
 
-from .cases import ADDED, NOISE, Case, Neighbour, Released, fits, messages_of, noise_of, same, step_between, steps_of
+from .cases import (
+    ADDED,
+    NOISE,
+    Case,
+    Neighbour,
+    Released,
+    fits,
+    messages_of,
+    noise_of,
+    releases_at,
+    same,
+    step_between,
+    steps_of,
+)
 
 
 def drawn_is_charged(case: Case, folder: Path) -> list[str]:
@@ -94,11 +120,13 @@ def _draws_differ(released: Released, draws: list[Draw]) -> Iterator[str]:
 
 
 def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
-    """b: for every release, the line stands in the ledger before the first message or output that depends on its draws."""
-    base = case.base
-    wrong, released = [], case.released(base, case.tables)
+    """b: for every release, the line stands in the ledger before the first message or output that depends on its draws.
+
+    One play moves a draw of every party: each gets what it got in the base, so that what it sends rests on its own alone.
+    """
+    base, wrong, moved = case.base, [], defaultdict(dict)
     for party in case.parties:
-        own, at = [each for each in released if each.party == party], 0
+        own, at = [each for each in case.released(base, case.tables) if each.party == party], 0
         lines = base.timeline.of(Charge, party)
         for number, each in enumerate(own):
             places = range(at, at + len(each.laws))
@@ -108,38 +136,40 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 wrong.append(f"{party}: release {number} has no line")
                 continue
             lines.remove(line)
-            if not each.laws:
-                continue
-            for place in [each for each in places if each in _told(case, places)]:
-                other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
-                left = _first_difference(base, other, party)
-                if left is None and each.leaves:
-                    wrong.append(f"{party}: nothing that leaves depends on draw {place}, of release {number}")
-                elif left is not None and left.at < line.at:
-                    wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
-    return wrong
+            for turn, place in enumerate(_told(places)):
+                moved[number, turn][party] = place, line.at, each.leaves
+    for (number, turn), of_parties in moved.items():
+        places = {party: place for party, (place, _, _) in of_parties.items()}
+        other = case.play(folder / f"{number}-{turn}", redraw=_Moved(places), meddle=_Replayed(case, base))
+        for party, (place, charged, leaves_at_all) in of_parties.items():
+            left = _first_difference(base, other, party)
+            if left is None and leaves_at_all:
+                wrong.append(f"{party}: nothing that leaves depends on draw {place}, of release {number}")
+            elif left is not None and left.at < charged:
+                wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
+    return [*wrong, *_survives_a_kill(case, folder)]
 
 
 def _is_of(released: Released, line: Charge) -> bool:
     return line.kind == released.charge[0] and fits(released.charge[1], _plain(steps_of(line)[1]))
 
 
-def _told(case: Case, places: range) -> list[int]:
+def _told(places: range) -> list[int]:
     """The draws that are moved one by one: all of a few, else the first, one in the middle and the last one."""
     return list(places) if len(places) <= 3 else [places[0], places[len(places) // 2], places[-1]]
 
 
 class _Moved:
-    """Changes one noise draw of a party, known by its place in their order."""
+    """Changes one noise draw of each party, known by its place in their order."""
 
-    def __init__(self, party: PartyId, place: int) -> None:
-        self.party, self.place, self.seen = party, place, -1
+    def __init__(self, places: Mapping[PartyId, int]) -> None:
+        self.places, self.seen = places, Counter()
 
     def __call__(self, draw: Draw) -> Any:
-        if draw.party != self.party or draw.law not in NOISE:
+        if draw.law not in NOISE:
             return None
-        self.seen += 1
-        if self.seen != self.place:
+        self.seen[draw.party] += 1
+        if self.seen[draw.party] - 1 != self.places.get(draw.party):
             return None
         result = draw.result
         if draw.law in ADDED:
@@ -187,25 +217,21 @@ def _hashable(leaf: Any) -> Any:
     return leaf.to_csv() if hasattr(leaf, "to_csv") else repr(leaf)
 
 
-def survives_a_kill(case: Case, folder: Path) -> list[str]:
-    """b: a party that dies right after any of its messages leaves a ledger that holds every release that had left."""
-    base, wrong = case.base, []
-    released = case.released(base, case.tables)
-    for party in {each.party for each in released}:
-        sent = [each for each in base.timeline.events if isinstance(each, Message) and each.party == party]
-        for number in sorted({0, len(sent) // 2, len(sent) - 1}):
-            seen = Counter()
+def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
+    """A party that dies right after its first charge has the line on disk; the others wait, or read that they cannot go on."""
+    for party in {each.party for each in case.base.timeline.of(Charge) if each.kind in ("record", "record_flips")}:
 
-            def kill(event: Event, party: PartyId = party, number: int = number, seen: Counter = seen) -> bool:
-                if isinstance(event, Message) and event.party == party:
-                    seen["sent"] += 1
-                    return seen["sent"] == number + 1
-                return False
+        def kill(event: Event, party: PartyId = party) -> bool:
+            return isinstance(event, Charge) and event.party == party and event.kind in ("record", "record_flips")
 
-            ended = case.play(folder / f"killed-{party[1]}-{number}", kill=kill)
-            if not isinstance(ended.errors.get(party), Killed):
-                wrong.append(f"{party} was not ended after message {number}")
-    return wrong
+        ended = case.play(folder / f"killed-{party[1]}", kill=kill)
+        if not isinstance(ended.errors.get(party), Killed):
+            yield f"{party} was not ended after its first charge"
+        if not releases_at(ended.home, party):
+            yield f"{party} died after it charged, and its ledger holds no line"
+        for other, error in ended.errors.items():
+            if other != party and not isinstance(error, (Silence, ValueError)):
+                yield f"{other} ends with {error!r} where {party} is silent"
 
 
 def neighbours_differ_by_no_more(case: Case, folder: Path) -> list[str]:
@@ -324,16 +350,25 @@ def _draws_by_place(played: Played) -> dict[tuple, list]:
 
 
 def streams_are_separated(case: Case, folder: Path) -> list[str]:
-    """f: no stream of random bits is opened twice, in one task or in two; what must persist is named with its reason."""
+    """f: no stream of random bits is opened twice, whatever one part of its label differs.
+
+    Within a task that holds for party, round, epoch, block, column, class and whatever else a case has two of. Of two
+    plays that differ in their entropy alone, or in the name of their task alone, they share what is named as persistent;
+    with the same entropy keys that are drawn anew are the same, and stand for themselves.
+    """
     first = case.base
-    second = case.play(folder / "two", task="two", secret=b"another").check()
-    wrong = []
-    for played, told in ((first, "one task"), (second, "another task")):
-        streams = _streams(case, played)
-        again = [each for each, count in Counter(streams).items() if count > 1]
-        wrong += [f"{party}: the stream {label[:80]!r} was opened twice in {told}" for party, _, label in again[:3]]
-    shared = set(_streams(case, first)) & set(_streams(case, second))
-    wrong += [f"{party}: two tasks share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
+    again = case.play(folder / "again", secret=b"another").check()
+    other = case.play(folder / "two", task="two").check()
+    streams, anew = _streams(case, first), _streams(case, again)
+    lasting = {key for _, key, _ in streams} & {key for _, key, _ in anew} - {UNKEYED}
+    named = [each for each in _streams(case, other) if each[1] in lasting]
+    wrong = [
+        f"{party}: the stream {label[:80]!r} was opened twice in one task"
+        for (party, _, label), count in Counter(streams).items()
+        if count > 1
+    ]
+    for told, shared in (("runs", set(streams) & set(anew)), ("tasks", set(streams) & set(named))):
+        wrong += [f"{party}: two {told} share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
     for start, count in case.opened.items():
         found = sum(each.label.startswith(start) for each in first.timeline.of(StreamOpened))
         if found < count:
@@ -341,6 +376,8 @@ def streams_are_separated(case: Case, folder: Path) -> list[str]:
     return wrong
 
 
+UNKEYED = hashlib.sha256(b"").hexdigest()[:16]
+"""The recorder's name for no key: what such a stream's label holds is fresh or public."""
 PERSISTENT = {
     b"fate-dp key identifier": "public name of the party's key",
     b"\x00\x00\x00\x00\x00\x00\x00\nrecord tag": "the ledger knows a record again",

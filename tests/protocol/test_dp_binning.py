@@ -10,6 +10,7 @@ import pytest
 from fate_dp.components.dp_binning.messages import MESSAGES
 from fate_dp.components.dp_binning.settings import Settings
 from fate_dp.components.protocols.federation import own_party
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, weight_of_evidence
@@ -150,21 +151,17 @@ UNCOUNTED = {"without woe": {"tables": PLAIN}, "without woe and label": {"tables
 """Without WOE, whose tables need no label."""
 SYNTHETIC = ["synthetic-10000-4", *PLAIN[HOST]["id"][1:]]
 REFUSED = {
-    "no rule": ({"other_columns": None}, "Column 'x1' has no rule", "A column has no rule"),
+    "no rule": ({"other_columns": None}, "Column 'x1' has no rule", UNTOLD),
     "more bins than rows": (
         {"own": {HOST: {"other_columns": {"range": [0, 1], "bins": 150}}}},
-        "has up to 151 bins for 150 rows",
-        "A column has more bins than the table has rows",
+        "has up to 151 bins, more than the table has rows, 150",
+        UNTOLD,
     ),
     "host without columns": (
         {"tables": changed(HOST, drop=("x2", "x3", "x4"))},
         "The host's table has no feature columns",
     ),
-    "host with a label": (
-        {"tables": changed(HOST, y=1)},
-        "The host's table has the label column 'y'",
-        "The host's table has a label column",
-    ),
+    "host with a label": ({"tables": changed(HOST, y=1)}, "The host's table has the label column 'y'", UNTOLD),
     "guest without a label": ({"tables": changed(GUEST, drop=("y",))}, "The guest's table has no label column"),
     "other ids": ({"tables": changed(HOST, id=[f"x{row}" for row in range(ROWS)])}, "are not the same ids"),
     "repeated id": ({"tables": changed(HOST, id="a")}, "An id occurs more than once"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.components.shuffler.run import ANSWER_BYTES, MESSAGE_BYTES
 from fate_dp.privacy.events import REPLACE_ONE
 
@@ -189,21 +190,21 @@ BEFORE_WORK = {
         on(tables=changed(own=None), **PRIVATE),
         HOST,
         "requests has the column 'own', which is not among the table's feature columns.",
-        "A column of requests is no feature column there",
+        UNTOLD,
     ),
     "label": (
         on(requests=[{"column": "y", "kind": "mean", "low": 0, "high": 1}], **PRIVATE),
         GUEST,
         "requests has the column 'y', which is not among",
-        "A column of requests is no feature",
+        UNTOLD,
     ),
     "text": (
         on(tables=WITH_TEXT, requests=[{"column": "text", "kind": "frequency", "values": [1]}], **PRIVATE),
         GUEST,
         "requests has the column 'text', which is not numeric.",
-        "A column of requests is not numeric there",
+        UNTOLD,
     ),
-    "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", None),
+    "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", UNTOLD),
     "shuffler with data": (
         on(tables={**TABLES, SHUFFLER: TABLES[HOST]}, **PRIVATE),
         SHUFFLER,
