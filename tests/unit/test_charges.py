@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common import provenance
-from fate_dp.components.common.charges import Charges, home_of
+from fate_dp.components.common.charges import Charges
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.components.protocols.preflight import Refused, agree
