@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
-from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
+from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
@@ -30,6 +30,7 @@ NOISE = (
     "duchi_l2",
     "draw_dummy_count",
     "poisson_sample",
+    "loss_part",
 )
 """Samplers whose draws protect something: each of them must be charged."""
 ADDED = ("discrete_laplace", "discrete_gaussian")
@@ -55,6 +56,7 @@ class Released:
         laws: the draws, in order.
         left: what other parties, or the output, show of it; None where it never leaves by itself.
         of_draws: what it must be, given the results of the draws.
+        told_by: the message or output that first tells of it, where there is no draw to move.
     """
 
     party: PartyId
@@ -63,6 +65,21 @@ class Released:
     left: Any = None
     of_draws: Callable[[list], Any] = lambda results: None
     leaves: bool = True
+    told_by: str | None = None
+
+
+@dataclass(frozen=True)
+class After(ComponentStep):
+    """A component that follows other work of its task.
+
+    ``before`` makes its step of what that work left; None where the party takes no part in it.
+    """
+
+    before: Callable[[After, Any], After | None] = field(default=lambda step, ctx: step)
+
+    def __call__(self, ctx: Any) -> dict[str, Any]:
+        step = self.before(self, ctx)
+        return {} if step is None else ComponentStep.__call__(step, ctx)
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,8 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 wrong.append(f"{party}: release {number} has no line")
                 continue
             lines.remove(line)
-            if not each.laws:
-                continue
+            if each.told_by is not None:
+                wrong += _told_too_early(base, party, each.told_by, line)
             for place in [each for each in places if each in _told(case, places)]:
                 other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
                 left = _first_difference(base, other, party)
@@ -118,6 +118,14 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 elif left is not None and left.at < line.at:
                     wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
     return wrong
+
+
+def _told_too_early(base: Played, party: PartyId, name: str, line: Charge) -> Iterator[str]:
+    told = [each.at for each in base.timeline.events if each.party == party and getattr(each, "name", None) == name]
+    if not told:
+        yield f"{party}: {name!r} never leaves"
+    elif told[0] < line.at:
+        yield f"{party}: {name!r} left before it was charged"
 
 
 def _is_of(released: Released, line: Charge) -> bool:
