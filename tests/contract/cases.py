@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
+from fate_dp.privacy.events import NotPrivate
 from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
@@ -33,7 +34,7 @@ NOISE = (
     "loss_part",
 )
 """Samplers whose draws protect something: each of them must be charged."""
-ADDED = ("discrete_laplace", "discrete_gaussian")
+ADDED = ("discrete_laplace", "discrete_gaussian", "loss_part")
 """Those that do not read what they protect: with the same randomness they give the same on a neighbour."""
 
 
@@ -66,6 +67,12 @@ class Released:
     of_draws: Callable[[list], Any] = lambda results: None
     leaves: bool = True
     told_by: str | None = None
+
+    @property
+    def capped(self) -> bool:
+        """Whether an operator's cap can refuse it: a private step or flips, but no line that says 'not private'."""
+        kind, terms = self.charge
+        return kind in ("record", "record_flips") and not isinstance(terms.get("process"), NotPrivate)
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,7 @@ class Case:
         added: {name: the sum of the recorded draws in it}, in its unit.
         costs: pairs of epsilons, what a party's ledger comes to and what the settings ask for.
         light: another setting of the component meets all kinds of hostile data; this one meets a few.
+        checked: another setting, in whose plays each term was tampered that stands in messages of both.
         allowed: parts of sentences about a party's data that others may get, beyond those of all components.
     """
 
@@ -144,6 +152,7 @@ class Case:
     left: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
     added: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
     light: bool = False
+    checked: Case | None = None
 
     @property
     def name(self) -> str:

@@ -54,7 +54,7 @@ def _added_elsewise(case: Case, played: Played, folder: Path) -> Iterator[str]:
     bare = case.play(
         folder / "bare",
         meddle=_Replayed(case, played),
-        redraw=lambda draw: np.zeros_like(draw.result) if draw.law in ADDED else None,
+        redraw=lambda draw: 0 * draw.result if draw.law in ADDED else None,
     ).check()
     left, without = case.left(played), case.left(bare)
     for name, noise in added.items():
@@ -150,6 +150,8 @@ class _Moved:
         if self.seen != self.place:
             return None
         result = draw.result
+        if draw.law == "loss_part":
+            return -result
         if draw.law in ADDED:
             # By much: what is rounded afterwards must move as well.
             step = max(1, int(3 * draw.terms["scale"]))
