@@ -175,15 +175,25 @@ class Case:
     def base(self) -> Played:
         """The play on its own tables, once for all clauses."""
         if self.name not in _bases:
-            with TemporaryDirectory() as folder:
-                _bases[self.name] = self.play(Path(folder))
-        return _bases[self.name].check()
+            folder = TemporaryDirectory()
+            _bases[self.name] = folder, self.play(Path(folder.name))
+        return _bases[self.name][1].check()
 
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
 
 
-_bases: dict[str, Played] = {}
+_bases: dict[str, tuple[TemporaryDirectory, Played]] = {}
+
+
+def homes_after(case: Case) -> Callable[[Path], None]:
+    """Parties' homes as an earlier job left them; a ``prepare``."""
+    return lambda home: shutil.copytree(case.base.home, home, dirs_exist_ok=True) and None
+
+
+def models_of(case: Case, name: str = "output_model") -> Mapping[PartyId, Any]:
+    """What the parties of an earlier job wrote."""
+    return {party: values.get(name) for party, values in case.base.values.items()}
 
 
 def declared(component: str) -> Mapping:

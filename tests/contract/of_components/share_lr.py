@@ -10,7 +10,20 @@ from fate_dp.components.share_lr.component import share_lr
 from fate_dp.privacy.events import NotPrivate
 from fate_dp.privacy.private_files import party_folder
 
-from ..cases import GUEST, HOST, After, Case, Law, Neighbour, Released, base_table, changed_row, noise_of
+from ..cases import (
+    GUEST,
+    HOST,
+    After,
+    Case,
+    Law,
+    Neighbour,
+    Released,
+    base_table,
+    changed_row,
+    homes_after,
+    models_of,
+    noise_of,
+)
 from ..shares import features_of, joined, shared
 
 ROWS, EPOCHS, RATE = 40, 2, 0.4
@@ -93,9 +106,33 @@ UNIT = 61
 """Bits below one of a share of losses."""
 
 
+def predict(tables):
+    """The guest, which has the weights, scores rows that were trained on."""
+
+    def before(made, ctx):
+        frame, alignment = shared(ctx, tables)
+        me = tuple(ctx.federation.local_party)[:2]
+        models = {"alignment": {me: alignment}, "input_model": models_of(SCORED)}
+        return replace(made, tables={"test_data": {me: frame}}, models=models)
+
+    return After(share_lr, {}, {}, stage="predict", before=before)
+
+
+SCORES = Released(HOST, ("record_scores", {}), (), told_by="score_shares")
+
+
 def scores_are_rounded(played, tables):
-    """To 12 bits, of weights that both parties see."""
-    yield from losses_follow(0)(played, tables)
+    """To 12 bits, off by one unit at most, and the labels as they are."""
+    written = played.values[GUEST]["test_output_data"].set_index("id")
+    columns = joined(tables)[written.index.astype(int)]
+    estimator = models_of(SCORED)[GUEST]["data"]["estimator"]["param"]
+    weights = np.ravel([*estimator["coef_"], estimator["intercept_"]])
+    scores = np.delete(columns, -2, axis=1) @ weights
+    found = written["predict_score"].to_numpy(dtype=float)
+    units = np.log(found / (1 - found)) * 2**12
+    yield units, np.rint(units)
+    yield np.clip(units - scores * 2**12, -1.001, 1.001), units - scores * 2**12
+    yield written["label"].to_numpy(dtype=float), columns[:, -2]
 
 
 MADE = {"step": "hidden numbers, uniform whatever they hide, so that their leading zeros vary"}
@@ -119,9 +156,9 @@ def neighbours(*left):
 
 
 def allow_scores(home):
-    """The host's operator lets one model of its two columns be scored."""
+    """The host's operator lets two models of its two columns be scored."""
     path = party_folder(home, HOST[1]) / "policy.yaml"
-    path.write_text(f"score_caps: {{'{columns_name(features_of(TABLES[HOST]))}': 1}}\n")
+    path.write_text(f"score_caps: {{'{columns_name(features_of(TABLES[HOST]))}': 2}}\n")
     path.chmod(0o600)
 
 
@@ -154,17 +191,31 @@ TO_NOBODY = case(
     left=lambda played: {"losses": losses_told(played)},
     added=lambda played: {"losses": loss_parts(played, ROWS + DUMMIES)},
 )
+SCORED = case(
+    "weights to the guest, scores",
+    losses_and_scores,
+    neighbours("losses"),
+    given={"reveal": "guest", "train_scores": True},
+    opened={b"masks of scores of block ": 2},
+    checked=TO_NOBODY,
+    made={"weight_shares": "the weights, which are opened"},
+    prepare=allow_scores,
+    equal=losses_follow(0),
+    left=lambda played: {"losses": losses_told(played)},
+)
 CASES = [
     TO_NOBODY,
-    case(
-        "weights to both, scores",
-        losses_and_scores,
-        neighbours("losses"),
-        given={"reveal": "both", "train_scores": True},
-        checked=TO_NOBODY,
-        made={"weight_shares": "the weights, which are opened"},
-        prepare=allow_scores,
-        equal=losses_follow(0),
-        left=lambda played: {"losses": losses_told(played)},
+    SCORED,
+    replace(
+        SCORED,
+        stage="predict",
+        setting="the guest's weights",
+        step=predict,
+        released=lambda played, tables: [SCORES],
+        neighbours=tuple(replace(each, left={}) for each in SCORED.neighbours),
+        prepare=homes_after(SCORED),
+        equal=scores_are_rounded,
+        left=lambda played: {},
+        checked=None,
     ),
 ]
