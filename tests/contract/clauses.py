@@ -109,7 +109,8 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 continue
             lines.remove(line)
             if each.told_by is not None:
-                wrong += _told_too_early(base, party, each.told_by, line)
+                earlier = sum(other.told_by == each.told_by for other in own[:number])
+                wrong += _told_too_early(base, party, each.told_by, earlier, line)
             for place in [each for each in places if each in _told(case, places)]:
                 other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
                 left = _first_difference(base, other, party)
@@ -120,11 +121,12 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
     return wrong
 
 
-def _told_too_early(base: Played, party: PartyId, name: str, line: Charge) -> Iterator[str]:
+def _told_too_early(base: Played, party: PartyId, name: str, earlier: int, line: Charge) -> Iterator[str]:
+    """Of several releases that messages of one name tell of, each has one of its own."""
     told = [each.at for each in base.timeline.events if each.party == party and getattr(each, "name", None) == name]
-    if not told:
-        yield f"{party}: {name!r} never leaves"
-    elif told[0] < line.at:
+    if len(told) <= earlier:
+        yield f"{party}: {name!r} leaves {len(told)} times"
+    elif told[earlier] < line.at:
         yield f"{party}: {name!r} left before it was charged"
 
 

@@ -1,21 +1,24 @@
-"""Labels that the guest's operator declared: a source for flips, or public ones."""
+"""What operators declare: a source of labels for flips, public labels, caps of scores."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fate_dp.components.common.charges import columns_name
 from fate_dp.components.common.frames import feature_blocks, prediction_frame_of
 from fate_dp.components.label_flip.component import label_flip
+from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import Artifact, ComponentStep, Played, frame_at
 
-from .cases import GUEST, Law, Released, Tables, noise_of
+from .cases import GUEST, HOST, Law, Released, Tables, noise_of
 
 SOURCE, EPSILON = "experiment/train/y", 1.0
 RATE = 1 / (1 + math.exp(EPSILON))
@@ -43,6 +46,18 @@ def declare_public(tables: Tables) -> Any:
         folder = party_folder(home, GUEST[1])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         declare_public_labels(folder, SOURCE, tables[GUEST]["id"], tables[GUEST]["y"])
+
+    return prepare
+
+
+def allow_scores(columns: Iterable[str], most: int, party: PartyId = HOST) -> Callable[[Path], None]:
+    """The operator lets scores of so many models be shown of a table with these columns."""
+
+    def prepare(home: Path) -> None:
+        path = party_folder(home, party[1]) / "policy.yaml"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(f"score_caps: {{'{columns_name(columns)}': {most}}}\n")
+        path.chmod(0o600)
 
     return prepare
 

@@ -5,10 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.components.common.charges import columns_name
 from fate_dp.components.share_lr.component import share_lr
 from fate_dp.privacy.events import NotPrivate
-from fate_dp.privacy.private_files import party_folder
 
 from ..cases import (
     GUEST,
@@ -24,7 +22,8 @@ from ..cases import (
     models_of,
     noise_of,
 )
-from ..shares import features_of, joined, shared
+from ..labels import allow_scores
+from ..shares import joined, shared
 
 ROWS, EPOCHS, RATE = 40, 2, 0.4
 TABLES = {GUEST: base_table(ROWS, ("x0",), 1, (0, 1, 1)), HOST: base_table(ROWS, ("x1", "x2"), 2)}
@@ -153,13 +152,6 @@ def neighbours(*left):
             ("a label", GUEST, changed_row(TABLES[GUEST], 3, y=1.0)),
         )
     )
-
-
-def allow_scores(home):
-    """The host's operator lets two models of its two columns be scored."""
-    path = party_folder(home, HOST[1]) / "policy.yaml"
-    path.write_text(f"score_caps: {{'{columns_name(features_of(TABLES[HOST]))}': 2}}\n")
-    path.chmod(0o600)
 
 
 def case(setting, released, neighbours, **more):
