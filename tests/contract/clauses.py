@@ -54,7 +54,7 @@ def _added_elsewise(case: Case, played: Played, folder: Path) -> Iterator[str]:
     bare = case.play(
         folder / "bare",
         meddle=_Replayed(case, played),
-        redraw=lambda draw: np.zeros_like(draw.result) if draw.law in ADDED else None,
+        redraw=lambda draw: 0 * draw.result if draw.law in ADDED else None,
     ).check()
     left, without = case.left(played), case.left(bare)
     for name, noise in added.items():
@@ -108,8 +108,9 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 wrong.append(f"{party}: release {number} has no line")
                 continue
             lines.remove(line)
-            if not each.laws:
-                continue
+            if each.told_by is not None:
+                earlier = sum(other.told_by == each.told_by for other in own[:number])
+                wrong += _told_too_early(base, party, each.told_by, earlier, line)
             for place in [each for each in places if each in _told(case, places)]:
                 other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
                 left = _first_difference(base, other, party)
@@ -118,6 +119,15 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 elif left is not None and left.at < line.at:
                     wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
     return wrong
+
+
+def _told_too_early(base: Played, party: PartyId, name: str, earlier: int, line: Charge) -> Iterator[str]:
+    """Of several releases that messages of one name tell of, each has one of its own."""
+    told = [each.at for each in base.timeline.events if each.party == party and getattr(each, "name", None) == name]
+    if len(told) <= earlier:
+        yield f"{party}: {name!r} leaves {len(told)} times"
+    elif told[earlier] < line.at:
+        yield f"{party}: {name!r} left before it was charged"
 
 
 def _is_of(released: Released, line: Charge) -> bool:
@@ -142,6 +152,8 @@ class _Moved:
         if self.seen != self.place:
             return None
         result = draw.result
+        if draw.law == "loss_part":
+            return -result
         if draw.law in ADDED:
             # By much: what is rounded afterwards must move as well.
             step = max(1, int(3 * draw.terms["scale"]))

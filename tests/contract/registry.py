@@ -1,4 +1,4 @@
-"""All cases, a module of `of_components` for each component, and what is left out with its reason."""
+"""All cases, a module of `of_components` for each component, and what does not hold with its reason."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ def all_cases() -> list[Case]:
 
 
 CASES = all_cases()
-WITHOUT_CASES = {
-    "flipback": "reads a training's scores; its case is still to be written",
-    "score_correction": "the guest alone corrects its own scores; its case is still to be written",
-    "share_lr": "trains on shares of align; its case is still to be written",
-    "smote": "releases nothing; its case is still to be written",
-}
-"""Components that no clause sees yet: the contract is not whole before this is empty."""
 EXCUSED = {
     ("align", "d hostile data"): "Together tells others the sentence of any ValueError of its work",
     ("align", "e checks are called"): "neither party checks the other's columns, session and key again in the verdict",
