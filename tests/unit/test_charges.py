@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common import provenance
-from fate_dp.components.common.charges import Charges
+from fate_dp.components.common.charges import Charges, home_of
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.components.protocols.preflight import Refused, agree
+from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.events import REPLACE_ONE, Event, PureDP
 from fate_dp.privacy.label_flips import LabelRelease
@@ -93,3 +94,20 @@ def test_a_check_that_breaks_tells_others_its_kind_alone(tmp_path):
 
     found = play(step, (GUEST, HOST), tmp_path, messages=AGREEMENT).check().values
     assert all("KeyError" in each and "17" not in each and "0.4711" not in each for each in found.values())
+
+
+def test_noise_protects_no_record_of_an_over_sampled_table(tmp_path):
+    def step(ctx):
+        charges(ctx).check([STEP])
+        with pytest.raises(ValueError):
+            charges(ctx, TABLE.assign(id=[f"{SYNTHETIC_PREFIX}{each}" for each in NAMES])).check([STEP])
+
+    played(step, tmp_path, policy="default_dataset_cap: {epsilon: 50, delta: 1.0e-6}\n")
+
+
+def test_a_source_is_one_that_the_operator_declared(tmp_path):
+    def step(ctx):
+        with pytest.raises(ValueError, match="is not declared"):
+            provenance.check_source(home_of(ctx), frame_at(ctx, TABLE.assign(y=1.0)), "made/up/y")
+
+    played(step, tmp_path)

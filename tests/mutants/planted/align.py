@@ -113,7 +113,7 @@ MUTANTS = (
         (
             (
                 'raise frames.bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")',
-                'raise ValueError(f"{name} reaches {largest}")',
+                'raise PrivateReason("", f"{name} reaches {largest}")',
             ),
         ),
         (f"{PROTOCOL}test_only_its_own_party_learns_the_details", *contract(CASE, "d")),

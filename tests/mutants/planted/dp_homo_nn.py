@@ -394,7 +394,7 @@ MUTANTS = (
         (
             (
                 "    check_labels(frame, settings.classes)\n",
-                '    check_labels(frame, settings.classes)\n    if check_features(frame)[1].max() > 100:\n        raise ValueError(f"A value is {check_features(frame)[1].max()}.")\n',
+                '    check_labels(frame, settings.classes)\n    if check_features(frame)[1].max() > 100:\n        raise PrivateReason("", f"A value is {check_features(frame)[1].max()}.")\n',
             ),
         ),
         contract(SUM, "d"),

@@ -6,6 +6,7 @@ RECORD, LABEL, PUBLIC = (f"dp_scorecard / train / {each}" for each in ("record",
 AGREEMENT, TABLES, TRAIN, ADDITIVE, FOLDS, PREDICT = (
     f"components.dp_scorecard.{each}" for each in ("agreement", "tables", "train", "additive", "folds", "predict")
 )
+CROSS, SHOWN = "dp_scorecard / cross_validation / record", "dp_scorecard / predict / points of a training"
 PROTOCOL = "tests/protocol/test_dp_scorecard.py::"
 
 MUTANTS = (
@@ -113,35 +114,35 @@ MUTANTS = (
         "B",
         f"{AGREEMENT}:PartyPreflight.charge",
         (("(self.noise.event, self.reads)", "(self.noise.event, 1)"),),
-        (f"{PROTOCOL}test_every_fold_is_charged_before_the_first_one_and_has_noise_of_its_own",),
+        contract(CROSS, "a"),
     ),
     Mutant(
         "a scorecard's host sends all folds with one noise",
         "C",
         f"{FOLDS}:validate_host",
         (("        if number:\n            checks.draw(terms)\n", ""),),
-        (f"{PROTOCOL}test_the_tables_of_two_folds_carry_different_noise",),
+        contract(CROSS, "a"),
     ),
     Mutant(
         "a scorecard's guest reads all folds with one noise",
         "C",
         f"{FOLDS}:validate_guest",
         (("        if number:\n            checks.draw(terms)\n", ""),),
-        (f"{PROTOCOL}test_every_fold_is_charged_before_the_first_one_and_has_noise_of_its_own",),
+        contract(CROSS, "a"),
     ),
     Mutant(
         "a scorecard's host shows the points of folds without counting them",
         "A",
         f"{FOLDS}:validate_host",
         (("        ShownPoints.of(home, job, held_out, card).record()\n", ""),),
-        (f"{PROTOCOL}test_every_fold_counts_as_one_scorecard_that_the_host_showed",),
+        contract(CROSS, "a"),
     ),
     Mutant(
         "a scorecard's host shows points of training rows without counting them",
         "A",
         f"{PREDICT}:predict_host",
         (("    checks.shown.record()\n", ""),),
-        (f"{PROTOCOL}test_points_of_training_rows_are_counted_and_others_noted",),
+        contract(SHOWN, "a"),
     ),
     Mutant(
         "a scorecard's guest does not compare the parties' privacy",
@@ -165,7 +166,7 @@ MUTANTS = (
                 '        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            raise ValueError("All labels are 1.")\n        if settings.privacy == NONE:\n            if',
             ),
         ),
-        contract(RECORD, "d"),
+        (*contract(RECORD, "d"), f"{PROTOCOL}test_no_exact_bit_of_noised_labels_decides_whether_the_job_goes_on"),
     ),
     Mutant(
         "dp_scorecard says which label it does not take",

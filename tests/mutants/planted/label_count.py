@@ -71,7 +71,7 @@ MUTANTS = (
         (
             (
                 "    return np.array(",
-                '    if len(labels) != sum(counts):\n        raise ValueError("A label is none of the classes.")\n    return np.array(',
+                '    if len(labels) != sum(counts):\n        from fate_dp.components.protocols.preflight import PrivateReason\n\n        raise PrivateReason("", "A label is none of the classes.")\n    return np.array(',
             ),
         ),
         contract(CASE, "c", "d"),

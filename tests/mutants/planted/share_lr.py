@@ -3,7 +3,7 @@
 from ..planting import Mutant, contract
 
 HIDDEN, SCORED = (
-    f"share_lr / train / {each}" for each in ("weights to nobody, a hidden size", "weights to both, scores")
+    f"share_lr / train / {each}" for each in ("weights to nobody, a hidden size", "weights to the guest, scores")
 )
 AGREEMENT, TRAIN, TRAINING, PREDICT, SCORING = (
     f"components.share_lr.{each}" for each in ("agreement", "train", "training", "predict", "scoring")

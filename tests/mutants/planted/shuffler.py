@@ -106,7 +106,7 @@ MUTANTS = (
             (
                 "    require_distinct_ids(frame)\n",
                 "    require_distinct_ids(frame)\n    for _, block in feature_blocks(frame).collect():\n        if not (abs(block) < 1e6).all():\n"
-                '            raise ValueError("A value lies outside its range.")\n',
+                '            raise PrivateReason("", "A value lies outside its range.")\n',
             ),
         ),
         contract(CASE, "d"),
