@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +17,7 @@ import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.events import NotPrivate
+from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
@@ -176,8 +179,15 @@ class Case:
         """The play on its own tables, once for all clauses."""
         if self.name not in _bases:
             folder = TemporaryDirectory()
-            _bases[self.name] = folder, self.play(Path(folder.name))
+            played = self.play(Path(folder.name))
+            _bases[self.name] = folder, played
+            _on_disk[self.name] = {party: releases_at(played.home, party) for party in self.parties}
         return _bases[self.name][1].check()
+
+    @property
+    def on_disk(self) -> Mapping[PartyId, int]:
+        """How many releases each party's ledger of the base holds."""
+        return _on_disk[self.name]
 
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
@@ -194,6 +204,18 @@ def homes_after(case: Case) -> Callable[[Path], None]:
 def models_of(case: Case, name: str = "output_model") -> Mapping[PartyId, Any]:
     """What the parties of an earlier job wrote."""
     return {party: values.get(name) for party, values in case.base.values.items()}
+
+
+_on_disk: dict[str, Mapping[PartyId, int]] = {}
+
+
+def releases_at(home: Path, party: PartyId) -> int:
+    """How many releases a party's ledger holds on disk."""
+    path = party_folder(home, party[1]) / LEDGER_FILE
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM release").fetchone()[0])
 
 
 def declared(component: str) -> Mapping:

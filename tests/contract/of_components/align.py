@@ -16,6 +16,7 @@ SEALED = {
     "double_tags": "hashed ids under both parties' exponents",
     "masked": "ciphertexts of masked records",
 }
+BASE = "drawn by the owner of the key; nobody else can tell a residue"
 
 
 EPSILON, DELTA, POOL = 2.0, 1e-7, 20
@@ -54,6 +55,7 @@ def case(setting, released, **given):
         ),
         sealed=SEALED,
         light=True,
+        free={("preflight", "blinding_base"): BASE, ("verdict", "blinding_base"): BASE},
         opened={b"fate-dp align masks ": 2 * ROWS},
         equal=rows_that_both_brought,
     )
