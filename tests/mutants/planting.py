@@ -158,6 +158,12 @@ def contract(case: str, *clauses: str) -> tuple[str, ...]:
     return tuple(f"tests/contract/test_contract.py::test_contract[{case}-{CLAUSES[clause]}]" for clause in clauses)
 
 
+def aloud(sentence: str) -> str:
+    """A statement that refuses with a sentence, the inside of an f-string, which all parties read."""
+    where = "fate_dp.components.protocols.preflight"
+    return f"raise __import__('{where}', fromlist=['PublicReason']).PublicReason(f'{sentence}')"
+
+
 CLAUSES = {
     "a": "a drawn is charged",
     "b": "b charged before it leaves",

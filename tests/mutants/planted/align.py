@@ -1,8 +1,8 @@
 """align: hidden ids, shares of records, and a hidden number of matches."""
 
-from ..planting import Mutant, contract
+from ..planting import Mutant, aloud, contract
 
-CASE = "align / default / sizes told"
+CASE, HIDDEN = "align / default / sizes told", "align / default / size hidden"
 PREFLIGHT, RUN, TABLES = (f"components.align.{each}" for each in ("preflight", "run", "tagged_tables"))
 PROTOCOL, KERNELS, SORTED = (
     "tests/protocol/test_align.py::",
@@ -31,10 +31,7 @@ MUTANTS = (
         "C",
         f"{RUN}:joined_blocks",
         (("secrets.token_bytes(KEY_BYTES)", "bytes(KEY_BYTES)"),),
-        (
-            f"{KERNELS}test_the_same_work_done_twice_gives_the_same_shares_and_other_ciphertexts",
-            f"{PROTOCOL}test_nothing_comes_again_neither_in_one_run_nor_in_two",
-        ),
+        contract(CASE, "f"),
     ),
     Mutant(
         "align gives all numbers of a record one mask",
@@ -62,42 +59,42 @@ MUTANTS = (
         "A",
         f"{TABLES}:tags_of",
         (("lambda record: 0", "lambda record: record"),),
-        (f"{PROTOCOL}test_tables_have_their_public_sizes_and_rows_of_one_length", *contract(CASE, "c")),
+        contract(CASE, "c"),
     ),
     Mutant(
         "align draws dummies at twice the epsilon that is charged",
         "A",
         f"{RUN}:run",
         (("draw_dummy_count(hidden.epsilon, hidden.pool)", "draw_dummy_count(2 * hidden.epsilon, hidden.pool)"),),
-        contract("align / default / size hidden", "a"),
+        contract(HIDDEN, "a"),
     ),
     Mutant(
         "align draws dummies without charging them",
         "A",
         f"{RUN}:run",
         (("    preflight.charge()\n", ""),),
-        (f"{PROTOCOL}test_a_hidden_size_is_charged_against_the_other_party",),
+        contract(HIDDEN, "a"),
     ),
     Mutant(
         "align brings as many names as it drew dummies",
         "A",
         f"{PREFLIGHT}:dummy_names",
         (("for at in range(pool)]\n    return", "for at in range(number)]\n    return"),),
-        (f"{PROTOCOL}test_the_size_of_a_table_does_not_tell_the_number_of_dummies",),
+        contract(HIDDEN, "a"),
     ),
     Mutant(
         "align does not ask the cap",
         "F",
         f"{PREFLIGHT}:Terms.check",
         (("            self.charges.check(self._cost())\n", ""),),
-        (f"{PROTOCOL}test_what_is_refused_before_the_work_sends_no_records_and_charges_nothing",),
+        contract(HIDDEN, "d"),
     ),
     Mutant(
         "align's guest does not compare what was asked for",
         "F",
         f"{PREFLIGHT}:Terms.commit",
         (('if facts["asked"] != self._asked():', "if False:"),),
-        (f"{PROTOCOL}test_what_is_refused_before_the_work_sends_no_records_and_charges_nothing", *contract(CASE, "e")),
+        contract(CASE, "e"),
     ),
     Mutant(
         "align does not compare the numbers of matches",
@@ -113,9 +110,9 @@ MUTANTS = (
         (
             (
                 'raise frames.bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")',
-                'raise PrivateReason("", f"{name} reaches {largest}")',
+                aloud("{name} reaches {largest}"),
             ),
         ),
-        (f"{PROTOCOL}test_only_its_own_party_learns_the_details", *contract(CASE, "d")),
+        contract(CASE, "d"),
     ),
 )

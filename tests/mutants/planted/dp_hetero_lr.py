@@ -20,7 +20,7 @@ MUTANTS = (
         "C",
         f"{DESCENT}:SharedSteps._loss_shares",
         (("loss_part(deviation, sum(rows))", "0"),),
-        (f"{LOSSES}test_no_training_takes_off_what_hides_the_losses_of_another",),
+        contract("share_lr / train / weights to nobody, a hidden size", "a"),
         patch="lr3_host_loss_share_not_rounded",
     ),
     Mutant(
@@ -213,7 +213,9 @@ MUTANTS = (
         "A",
         f"{SCORES}:ScoreRelease.give_round",
         (("        self.record([weights], purpose)\n", ""),),
-        ("tests/protocol/test_training.py::test_the_hosts_ledger_counts_each_round_of_flipback",),
+        (
+            "tests/unit/test_consents.py::test_each_model_counts_on_rows_that_were_trained_on_and_none_is_shown_beyond_the_cap",
+        ),
     ),
     Mutant(
         "a host shows the scores of folds without counting them",
@@ -227,14 +229,16 @@ MUTANTS = (
         "B",
         f"{SCORES}:ScoreRelease.record",
         (("for weights in columns:", "for weights in columns[:1]:"),),
-        ("tests/protocol/test_classes.py::test_scores_of_four_classes_are_four_models",),
+        ("tests/unit/test_consents.py::test_every_class_is_a_model_of_its_own",),
     ),
     Mutant(
         "a host takes every table for one that it did not train on",
         "F",
         f"{SCORES}:ScoreRelease.record_prediction",
         (("if self.touches_training(frame):", "if False:"),),
-        (f"{RELEASES}test_the_default_cap_is_a_quarter_of_the_hosts_features_over_all_jobs",),
+        (
+            "tests/unit/test_consents.py::test_each_model_counts_on_rows_that_were_trained_on_and_none_is_shown_beyond_the_cap",
+        ),
     ),
     Mutant(
         "a host shows exact scores",
@@ -274,28 +278,30 @@ MUTANTS = (
         "F",
         f"{SCORES}:ScoreRelease.allows",
         (("return not self.touches_training(frame) or self._new(columns) <= self.left()", "return True"),),
-        (f"{RELEASES}test_without_a_release_left_the_job_trains_and_leaves_the_scores_out",),
+        (
+            "tests/unit/test_consents.py::test_each_model_counts_on_rows_that_were_trained_on_and_none_is_shown_beyond_the_cap",
+        ),
     ),
     Mutant(
         "a host that agreed to losses does not count them",
         "A",
         f"{DESCENT}:LossConsent.agreed",
         (("                self._own.count(self._losses)\n", "                pass\n"),),
-        (f"{LOSSES}test_100_losses_are_one_training_whatever_ends_it",),
+        ("tests/unit/test_consents.py::test_a_host_agrees_to_losses_within_its_cap_and_counts_them",),
     ),
     Mutant(
         "a host agrees to losses whatever is left of its cap",
         "F",
         f"{DESCENT}:LossConsent.__init__",
         (("own is None or own.allows(losses)", "True"),),
-        (f"{LOSSES}test_beyond_the_cap_a_training_goes_on_and_shows_no_loss",),
+        ("tests/unit/test_consents.py::test_a_host_agrees_to_losses_within_its_cap_and_counts_them",),
     ),
     Mutant(
         "losses are shown where one host of two agrees",
         "B",
         f"{DESCENT}:LossConsent.answer",
         (("all(consents)", "any(consents)"),),
-        (f"{LOSSES}test_one_host_keeps_losses_from_the_guest_and_none_counts_then",),
+        ("tests/unit/test_consents.py::test_losses_are_shown_where_every_host_agrees",),
     ),
     Mutant(
         "a host scores more encrypted rows than it has counted",
@@ -309,6 +315,6 @@ MUTANTS = (
         "B",
         f"{PREDICT}:AskedRows.record",
         (("for _ in range(rows):", "for _ in range(1):"),),
-        ("tests/protocol/test_encrypted_predict.py::test_a_host_counts_every_row_over_all_jobs_even_the_same_ones",),
+        ("tests/unit/test_consents.py::test_every_encrypted_row_counts",),
     ),
 )

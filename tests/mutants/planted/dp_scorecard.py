@@ -1,6 +1,6 @@
 """dp_scorecard: tables of bins, and totals of labels."""
 
-from ..planting import Mutant, contract
+from ..planting import Mutant, aloud, contract
 
 RECORD, LABEL, PUBLIC = (f"dp_scorecard / train / {each}" for each in ("record", "label", "public labels"))
 AGREEMENT, TABLES, TRAIN, ADDITIVE, FOLDS, PREDICT = (
@@ -162,11 +162,13 @@ MUTANTS = (
         f"{AGREEMENT}:GuestPreflight.check",
         (
             (
-                "        if settings.privacy == NONE:\n            if",
-                '        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            raise ValueError("All labels are 1.")\n        if settings.privacy == NONE:\n            if',
+                "        refuse_derived_labels(home, frame)\n",
+                "        refuse_derived_labels(home, frame)\n        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            "
+                + aloud("All labels are of one class.")
+                + "\n",
             ),
         ),
-        (*contract(RECORD, "d"), f"{PROTOCOL}test_no_exact_bit_of_noised_labels_decides_whether_the_job_goes_on"),
+        contract(RECORD, "d"),
     ),
     Mutant(
         "dp_scorecard says which label it does not take",
@@ -174,8 +176,8 @@ MUTANTS = (
         f"{TABLES}:binned_rows",
         (
             (
-                'public="A label is neither 0 nor 1; dp_scorecard tells these two classes apart."',
-                'public=f"Of the labels one is {max(labels.mapValues(np.max).collect())[1]}."',
+                'raise ValueError("A label is neither 0 nor 1; dp_scorecard tells these two classes apart.")',
+                aloud("A label is {max(np.max(each) for _, each in labels.collect())}."),
             ),
         ),
         contract(RECORD, "d"),

@@ -1,6 +1,6 @@
 """label_count: noisy counts."""
 
-from ..planting import Mutant, contract
+from ..planting import Mutant, aloud, contract
 
 CASE = "label_count / default / labels at two of three parties"
 PARTY = "components.label_count.party"
@@ -71,10 +71,12 @@ MUTANTS = (
         (
             (
                 "    return np.array(",
-                '    if len(labels) != sum(counts):\n        from fate_dp.components.protocols.preflight import PrivateReason\n\n        raise PrivateReason("", "A label is none of the classes.")\n    return np.array(',
+                "    if len(labels) != sum(counts):\n        "
+                + aloud("A label is none of the classes.")
+                + "\n    return np.array(",
             ),
         ),
-        contract(CASE, "c", "d"),
+        contract(CASE, "d"),
     ),
     Mutant(
         "label_count does not ask the cap before it draws",

@@ -1,6 +1,6 @@
 """label_flip, flipback, score_correction, smote: what happens to one party's labels and rows."""
 
-from ..planting import Mutant, contract
+from ..planting import Mutant, aloud, contract
 
 CLASSES, NUMBERS = (f"label_flip / default / {each}" for each in ("classes", "numbers"))
 SWAP, POSTERIOR = (f"flipback / default / {each}" for each in ("swap", "posterior"))
@@ -120,8 +120,8 @@ MUTANTS = (
         f"{FLIP}:NoisyNumbers.check_labels",
         (
             (
-                '[{low:g}, {high:g}].", LABELS_UNFIT)',
-                '[{low:g}, {high:g}].", f"A label lies outside, {max(frames.label_blocks(frame).mapValues(np.max).collect())}")',
+                'raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")',
+                aloud("A label is {max(np.max(each) for _, each in frames.label_blocks(frame).collect())}."),
             ),
         ),
         contract(NUMBERS, "d"),
@@ -131,8 +131,12 @@ MUTANTS = (
         "D",
         f"{FLIP}:Flips.check_labels",
         (
-            ("if not found <= set(classes):", "if len(found) < 2 or not found <= set(classes):"),
-            ('{classes}.", LABELS_UNFIT)', '{classes}.", f"{len(found)} classes occur")'),
+            (
+                "        if not found <= set(classes):\n",
+                "        if len(found) < 2:\n            "
+                + aloud("All labels are of one class.")
+                + "\n        if not found <= set(classes):\n",
+            ),
         ),
         contract(CLASSES, "d"),
     ),
@@ -141,17 +145,14 @@ MUTANTS = (
         "F",
         f"{FLIPBACK}:GuestPreflight.check",
         (("        check_scores(frame, self.scored)\n", ""),),
-        ("tests/protocol/test_score_releases.py::test_only_its_own_scores_are_taken", *contract(SWAP, "d")),
+        contract(SWAP, "d"),
     ),
     Mutant(
         "flipback forgets what the scoring model rests on",
         "B",
         f"{FLIPBACK}:revise_labels",
         (("releases=checks.model,", "releases=(),"),),
-        (
-            "tests/protocol/test_score_releases.py::test_scores_of_a_model_of_other_flips_make_their_epsilon_part_of_the_labels",
-            *contract(SWAP, "a"),
-        ),
+        contract(SWAP, "a"),
     ),
     Mutant(
         "flipback writes its table before the ledger knows it",
@@ -172,23 +173,21 @@ MUTANTS = (
             ("if flips is None:", "if flips is None and not privacy.derived:"),
             ("    flips = privacy.flips\n", "    flips = privacy.flips or privacy.releases[0]\n"),
         ),
-        ("tests/protocol/test_score_releases.py::test_flipback_does_not_run_on_labels_that_went_through_it",),
+        ("tests/unit/test_consents.py::test_no_step_promises_anything_to_records_whose_labels_follow_from_all",),
     ),
     Mutant(
         "flipback takes scores of a model of true labels",
         "A",
         f"{FLIPBACK}:releases_of_model",
         (("if not math.isfinite(total_of(releases)):", "if False:"),),
-        (
-            "tests/protocol/test_score_releases.py::test_a_job_beyond_what_is_allowed_is_refused_at_every_party_before_work",
-        ),
+        ("tests/unit/test_consents.py::test_flipback_takes_no_scores_of_a_model_of_true_labels",),
     ),
     Mutant(
         "score_correction takes flips of another epsilon",
         "F",
         f"{CORRECTION}:refuse_other_flips",
         (("if flips.epsilon != epsilon:", "if False:"),),
-        ("tests/protocol/test_score_correction.py::test_a_table_that_cannot_be_corrected_is_refused_in_one_sentence",),
+        ("tests/unit/test_consents.py::test_scores_beside_flips_of_another_epsilon_are_not_corrected",),
     ),
     Mutant(
         "score_correction shows true labels of records whose flips were released",
@@ -240,19 +239,17 @@ MUTANTS = (
         f"{OVER}:check_labels",
         (
             (
-                '"Both classes have the same number of rows; leave smote out.", public=LABELS_UNFIT',
-                '"Both classes have the same number of rows; leave smote out.", public=f"Both classes have {counts[0]} rows."',
+                'raise ValueError(f"The labels take {len(classes)} values; over-sampling needs two.")',
+                aloud("The labels take {len(classes)} values, such as {classes[0]}."),
             ),
         ),
-        (
-            "tests/unit/test_smote_parameters.py::test_labels_that_do_not_allow_it_are_refused_and_the_others_hear_one_sentence",
-        ),
+        contract(SMOTE, "d"),
     ),
     Mutant(
         "smote takes rows that were over-sampled before",
         "F",
         f"{OVER}:check_table",
         (("    if has_synthetic_rows(frame):\n", "    if False:\n"),),
-        ("tests/protocol/test_smote.py::test_bad_input_is_refused_alike_at_every_party_and_leaves_no_line",),
+        ("tests/unit/test_consents.py::test_a_table_is_over_sampled_once",),
     ),
 )

@@ -8,6 +8,7 @@ HIDDEN, SCORED = (
 AGREEMENT, TRAIN, TRAINING, PREDICT, SCORING = (
     f"components.share_lr.{each}" for each in ("agreement", "train", "training", "predict", "scoring")
 )
+PREDICTED = "share_lr / predict / the guest's weights"
 PROTOCOL, MODEL = "tests/protocol/test_share_lr.py::", "tests/unit/test_share_lr_model.py::"
 
 MUTANTS = (
@@ -37,7 +38,7 @@ MUTANTS = (
         "A",
         f"{PREDICT}:give_scores",
         (('Together(ctx)("release", release.record)', 'Together(ctx)("release", dict)'),),
-        contract(SCORED, "a"),
+        contract(PREDICTED, "a"),
     ),
     Mutant(
         "share_lr's host counts scores after it has shown them",
@@ -47,7 +48,7 @@ MUTANTS = (
             ('Together(ctx)("release", release.record)', 'Together(ctx)("release", dict)'),
             ("    if opens_labels(rows, model):\n", "    release.record()\n    if opens_labels(rows, model):\n"),
         ),
-        (f"{PROTOCOL}test_both_parties_learn_why_a_task_is_refused", *contract(SCORED, "b")),
+        contract(PREDICTED, "b"),
     ),
     Mutant(
         "share_lr's host sends all bits of its scores",
@@ -64,21 +65,21 @@ MUTANTS = (
         "C",
         f"{SCORING}:_sealed",
         ((' of block {key}"', '"'),),
-        (f"{PROTOCOL}test_what_the_host_opens_and_receives_is_uniform_and_would_not_be_without_masks",),
+        contract(PREDICTED, "f"),
     ),
     Mutant(
         "share_lr masks scores with a key that everybody knows",
         "C",
         f"{SCORING}:_multiplied",
         (("secrets.token_bytes(KEY_BYTES)", "bytes(KEY_BYTES)"),),
-        (f"{PROTOCOL}test_what_the_host_opens_and_receives_is_uniform_and_would_not_be_without_masks",),
+        contract(PREDICTED, "f"),
     ),
     Mutant(
         "share_lr opens weights to a party that reveal does not name",
         "A",
         f"{SCORING}:open_weights",
         (("    if peer.role in SEES[reveal]:\n", "    if True:\n"),),
-        (f"{PROTOCOL}test_a_host_that_the_model_is_not_for_receives_these_messages_and_no_other",),
+        ("tests/unit/test_consents.py::test_shares_of_weights_go_to_those_that_reveal_names",),
     ),
     Mutant(
         "share_lr's guest does not compare what was asked for",
@@ -106,14 +107,16 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:SharedRows.refuse_hidden_size",
         (("if self.alignment.hide_size is not None:", "if False:"),),
-        (f"{PROTOCOL}test_both_parties_learn_why_a_task_is_refused",),
+        ("tests/unit/test_consents.py::test_rows_of_which_the_number_is_hidden_are_not_scored",),
     ),
     Mutant(
         "share_lr shows losses that the host did not agree to",
         "F",
         f"{TRAINING}:LossJudge.__call__",
         (("if not self._training.shows_losses:", "if False:"),),
-        ("tests/protocol/test_losses.py::test_trainings_on_shares_count_alike",),
+        (
+            "tests/unit/test_consents.py::test_the_guest_of_a_training_on_shares_keeps_no_loss_that_the_host_did_not_agree_to",
+        ),
     ),
     Mutant(
         "share_lr trains on labels that are no classes",

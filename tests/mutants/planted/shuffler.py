@@ -1,6 +1,6 @@
 """shuffler: sealed answers by randomised response."""
 
-from ..planting import Mutant, contract
+from ..planting import Mutant, aloud, contract
 
 CASE = "shuffler / default / epsilon0, three requests"
 RUN, STATISTICS = "components.shuffler.run", "components.shuffler.statistics"
@@ -106,7 +106,9 @@ MUTANTS = (
             (
                 "    require_distinct_ids(frame)\n",
                 "    require_distinct_ids(frame)\n    for _, block in feature_blocks(frame).collect():\n        if not (abs(block) < 1e6).all():\n"
-                '            raise PrivateReason("", "A value lies outside its range.")\n',
+                + "            "
+                + aloud("A value lies outside its range.")
+                + "\n",
             ),
         ),
         contract(CASE, "d"),
