@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -128,20 +129,27 @@ class Forks:
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        self._running: dict[int, tuple[str, float, Path]] = {}
         memory = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(prefix="mutants-", dir=memory if os.access(memory, os.W_OK) else None))
 
     def outcomes(self, plays: Iterable[tuple[str, Callable[[], tuple[str, str]]]]) -> Iterator[Outcome]:
         """One for each (name, play), as they end."""
-        running: dict[int, tuple[str, float, Path]] = {}
         for name, each in plays:
-            if len(running) >= self._workers:
-                yield self._ended(running)
+            if len(self._running) >= self._workers:
+                yield self._ended(self._running)
             own = self.folder / str(time.monotonic_ns())
             own.mkdir()
-            running[self._fork(each, own)] = name, time.monotonic(), own
-        while running:
-            yield self._ended(running)
+            self._running[self._fork(each, own)] = name, time.monotonic(), own
+        while self._running:
+            yield self._ended(self._running)
+
+    def close(self) -> None:
+        """End what still runs, and remove its files."""
+        for pid in self._running:
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _fork(self, each: Callable[[], tuple[str, str]], folder: Path) -> int:
         sys.stdout.flush()
@@ -150,6 +158,7 @@ class Forks:
         # The child: whatever it starts ends with it.
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
             log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
             os.dup2(log, 1), os.dup2(log, 2)
@@ -170,10 +179,8 @@ class Forks:
                 del running[pid]
                 end = folder / "end"
                 told = json.loads(end.read_text()) if end.exists() else [ERROR, _last_lines(folder / "log", late)]
-                try:
+                with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
                 shutil.rmtree(folder, ignore_errors=True)
                 return Outcome(name, told[0], time.monotonic() - began, told[1])
             time.sleep(0.02)
@@ -204,11 +211,12 @@ def main() -> int:
     for name in FOUNDATIONS:
         import_module(name)
     assert not any(name.startswith(f"{PACKAGE}.") for name in sys.modules), "A fork must import FATE-DP by itself."
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     forks = Forks(asked.workers)
     try:
         status = _all(forks, chosen, asked, began)
     finally:
-        shutil.rmtree(forks.folder, ignore_errors=True)
+        forks.close()
     return status
 
 
