@@ -189,7 +189,7 @@ class _Moved:
         if draw.law == "noisy_numbers":
             return np.asarray(result) + 1
         if draw.law == "exponential_mechanism":
-            return (result + 1) % len(draw.private[0])
+            return (result + len(draw.private[0]) // 2) % len(draw.private[0])
         if draw.law == "duchi_l2":
             return replace(draw.result, value=-draw.result.value)
         if draw.law == "draw_dummy_count":

@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from .planting import PACKAGE, ROOT, Mutant, all_mutants, is_planted, plant
+from .planting import MARK, PACKAGE, ROOT, Mutant, all_mutants, plant
 
 # What FATE-DP and its tests import of others; imported once here, which takes longer than most tests.
 FOUNDATIONS = (
@@ -93,10 +93,11 @@ class Hearer:
 
 def play(mutant: Mutant, tests: Sequence[str]) -> tuple[str, str]:
     """How the tests end with the fault in this process, which is a fork, and why."""
+    mark = os.environ[MARK] = os.path.join(os.environ["TMPDIR"], "planted")
     plant(mutant)
     hearer = Hearer()
     pytest.main([*tests, "-q", "-x", "-p", "no:cacheprovider"], plugins=[hearer])
-    if not is_planted():
+    if not os.path.exists(mark):
         return ERROR, f"no test imports {mutant.module}"
     if not hearer.failed:
         return (SURVIVED, "") if hearer.passed else (ERROR, "no test was run")

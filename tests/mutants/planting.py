@@ -17,6 +17,8 @@ PACKAGE = "fate_dp"
 VARIABLE = "FATE_DP_TESTS_MUTANT"
 """Names the mutant for processes that a test starts."""
 SITE = Path(__file__).with_name("site")
+MARK = "FATE_DP_TESTS_MUTANT_MARK"
+"""Names the file that appears when any of these processes imports the fault."""
 KINDS = {
     "A": "drawn is not charged",
     "B": "one of everything",
@@ -100,7 +102,8 @@ class _Loader(SourceFileLoader):
     mutant: Mutant
 
     def get_code(self, fullname: str) -> CodeType:
-        _planted.append(fullname)
+        if MARK in os.environ:
+            Path(os.environ[MARK]).touch()
         return compile(self.mutant.source(), str(self.mutant.path), "exec", dont_inherit=True)
 
 
@@ -123,9 +126,6 @@ class _Finder:
         return None
 
 
-_planted: list[str] = []
-
-
 def plant(mutant: Mutant) -> None:
     """From here on the module is imported with the fault, in this process and in those that it starts."""
     assert f"{PACKAGE}.{mutant.module}" not in sys.modules, "A module that is imported already keeps its code."
@@ -133,11 +133,6 @@ def plant(mutant: Mutant) -> None:
     paths = [str(SITE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     sys.meta_path.insert(0, _Finder(mutant))  # type: ignore[arg-type]
-
-
-def is_planted() -> bool:
-    """Whether this process has imported the fault."""
-    return bool(_planted)
 
 
 def plant_from_environment() -> None:

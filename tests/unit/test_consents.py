@@ -165,6 +165,13 @@ def test_true_labels_of_records_whose_flips_were_released_are_not_shown(monkeypa
         provenance.refuse_true_labels_of_released_records(home, LABELLED)
 
 
+def test_labels_that_are_not_the_declared_ones_are_not_public(monkeypatch):
+    home = known(monkeypatch, are_public=False, find_labels=None)
+    home.policy.source = lambda name: SimpleNamespace(public=True)
+    with pytest.raises(ValueError, match="not flips that label_flip released"):
+        provenance.find_label_privacy(home, LABELLED, "a/b/y")
+
+
 def test_no_step_promises_anything_to_records_whose_labels_follow_from_all(monkeypatch):
     with pytest.raises(ValueError, match="went through flipback"):
         provenance.refuse_derived_labels(known(monkeypatch, hold_derived_labels=True), LABELLED)

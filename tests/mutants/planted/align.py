@@ -34,13 +34,6 @@ MUTANTS = (
         contract(CASE, "f"),
     ),
     Mutant(
-        "align gives all numbers of a record one mask",
-        "C",
-        f"{TABLES}:KeyedBits.__call__",
-        (("        self._calls += 1\n", ""),),
-        contract(CASE, "f"),
-    ),
-    Mutant(
         "align's records leave in the order of the table",
         "A",
         f"{TABLES}:encrypted_table",
@@ -101,18 +94,13 @@ MUTANTS = (
         "F",
         f"{RUN}:Settlement.commit",
         (('if facts["rows"] != self.found:', "if False:"),),
-        contract(CASE, "e"),
+        equivalent="the next step counts what arrives and refuses any other number than its own",
     ),
     Mutant(
-        "align's refusal names the column whose values are too large",
+        "a refusal names the column whose values are unfit",
         "D",
-        f"{PREFLIGHT}:check_table",
-        (
-            (
-                'raise frames.bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")',
-                aloud("{name} reaches {largest}"),
-            ),
-        ),
+        "components.common.frames:bad_feature",
+        (('return ValueError(f"Feature {name!r} {what}.")', aloud("Feature {name!r} {what}.")),),
         contract(CASE, "d"),
     ),
 )

@@ -162,7 +162,7 @@ MUTANTS = (
                 "            self._check_classes()\n",
             ),
         ),
-        contract(LABEL, "d"),
+        ("tests/contract/test_labels_alike.py::test_a_job_goes_on[dp_binning / train / label, Gaussian-0.0]",),
     ),
     Mutant(
         "dp_binning names a column whose values it does not like",

@@ -168,7 +168,7 @@ MUTANTS = (
                 + "\n",
             ),
         ),
-        contract(RECORD, "d"),
+        ("tests/contract/test_labels_alike.py::test_a_job_goes_on[dp_scorecard / train / record-0.0]",),
     ),
     Mutant(
         "dp_scorecard says which label it does not take",

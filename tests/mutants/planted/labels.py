@@ -138,7 +138,7 @@ MUTANTS = (
                 + "\n        if not found <= set(classes):\n",
             ),
         ),
-        contract(CLASSES, "d"),
+        ("tests/contract/test_labels_alike.py::test_a_job_goes_on[label_flip / default / classes-0.0]",),
     ),
     Mutant(
         "flipback takes scores of other labels",
