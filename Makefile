@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all unit statistical processes kernel-check contract lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all unit statistical processes kernel-check contract mutants lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -53,6 +53,11 @@ test-all: test
 # Plays every component at the doors of its parties; the last line has the figures.
 contract: $(TESTED)
 	$(BIN)/python -m pytest -q -n 2 --dist load tests/contract
+
+# Plants some two hundred faults one by one, each with the test that must fail of it; the last line has the figures. Not part of
+# `make test`: half an hour at most on two idle cores. WORDS=label_flip plants those whose name or symbol has the word.
+mutants: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(WORDS)
 
 PARTS := privacy crypto components attacks pipelines data_prep deploy conf testing
 

@@ -36,26 +36,28 @@ from fate_dp.privacy.noise.stream import KeyedStream, Stream
 from .timeline import Charge, Draw, Event, FileWritten, LogLine, Message, Output, Sentence, StreamOpened, Timeline
 
 SAMPLERS = {
-    "mechanisms.exponential.exponential_mechanism": ("scores",),
-    "mechanisms.randomized_response.flip_indices": ("indices",),
-    "mechanisms.randomized_response.coins": ("probabilities",),
-    "mechanisms.local_numbers.piecewise_mechanism": ("values",),
-    "mechanisms.local_numbers.duchi_l2": ("vectors",),
-    "mechanisms.sampling.poisson_sample": (),
-    "mechanisms.sampling.random_permutation": (),
-    "mechanisms.dummy_count.draw_dummy_count": (),
-    "label_flips.flip_labels": ("label_indices", "match_ids", "key"),
-    "label_flips.noisy_numbers": ("labels", "match_ids", "key"),
-    "noise.stream.bernoulli": (),
-    "noise.stream.bernoulli_of_fraction": (),
-    "noise.stream.uniform_below": (),
-    "noise.stream.uniform_integer_below": (),
+    "privacy.mechanisms.exponential.exponential_mechanism": ("scores",),
+    "privacy.mechanisms.randomized_response.flip_indices": ("indices",),
+    "privacy.mechanisms.randomized_response.coins": ("probabilities",),
+    "privacy.mechanisms.local_numbers.piecewise_mechanism": ("values",),
+    "privacy.mechanisms.local_numbers.duchi_l2": ("vectors",),
+    "privacy.mechanisms.sampling.poisson_sample": (),
+    "privacy.mechanisms.sampling.random_permutation": (),
+    "privacy.mechanisms.dummy_count.draw_dummy_count": (),
+    "privacy.label_flips.flip_labels": ("label_indices", "match_ids", "key"),
+    "privacy.label_flips.noisy_numbers": ("labels", "match_ids", "key"),
+    "privacy.noise.stream.bernoulli": (),
+    "privacy.noise.stream.bernoulli_of_fraction": (),
+    "privacy.noise.stream.uniform_below": (),
+    "privacy.noise.stream.uniform_integer_below": (),
+    "crypto.shared_descent.loss_part": (),
 }
-"""Functions of `privacy` that draw, with their private arguments; below them, `SymmetricLaw.sample`."""
+"""Functions that draw, with their private arguments; below them, `SymmetricLaw.sample`."""
 CHARGES = (
     "record",
     "record_flips",
     "record_scores",
+    "record_losses",
     "record_prediction",
     "record_derived",
     "record_not_private",
@@ -148,7 +150,7 @@ class Doors:
 
     def _samplers(self) -> Iterator[tuple[Any, Any]]:
         for path, private in SAMPLERS.items():
-            module, name = f"fate_dp.privacy.{path}".rsplit(".", 1)
+            module, name = f"fate_dp.{path}".rsplit(".", 1)
             original = getattr(import_module(module), name)
             yield original, self._sampler(original, name, private)
 

@@ -39,12 +39,12 @@ class Artifact:
         return self
 
 
-def frame_at(ctx: Any, table: pd.DataFrame | None, partitions: int = 2, label_type: str = "float64") -> Any:
-    """A pandas table with the columns ``sample_id`` and ``id``, and the label ``y``, as FATE's DataFrame."""
+def frame_at(ctx: Any, table: Any, partitions: int = 2, label_type: str = "float64") -> Any:
+    """A pandas table with the columns ``sample_id`` and ``id``, and the label ``y``, as FATE's DataFrame; others as they are."""
     from fate.arch.dataframe import PandasReader
 
-    if table is None:
-        return None
+    if not isinstance(table, pd.DataFrame):
+        return table
     reader = PandasReader(
         sample_id_name=ID_COLUMNS[0],
         match_id_name=ID_COLUMNS[1],
@@ -63,7 +63,7 @@ class ComponentStep:
     Attributes:
         component: as FATE knows it, the object that its decorator made.
         parameters: as a user gives them.
-        tables: {name of a data input: {party: pandas table}}; a party without one comes without a table.
+        tables: {name of a data input: {party: pandas table, or FATE's DataFrame}}; a party without one comes without a table.
         models: {name of a model input: {party: document}}.
         stage: ``train``, ``predict``, ``cross_validation``, or None where the component has one function.
         own: {party: parameters that differ there}.
@@ -71,7 +71,7 @@ class ComponentStep:
 
     component: Any
     parameters: Mapping[str, Any]
-    tables: Mapping[str, Mapping[PartyId, pd.DataFrame]]
+    tables: Mapping[str, Mapping[PartyId, Any]]
     models: Mapping[str, Mapping[PartyId, Any]] = field(default_factory=dict)
     stage: str | None = None
     own: Mapping[PartyId, Mapping[str, Any]] = field(default_factory=dict)

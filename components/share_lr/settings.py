@@ -79,8 +79,9 @@ class ShareSettings:
         return TrainSettings(**{name: value for name, value in vars(self).items() if name not in OWN})
 
     def to_json(self) -> dict[str, Any]:
-        """Builtins, the same at both parties if they were asked for the same."""
-        return {"training": asdict(self.training), **{name: getattr(self, name) for name in OWN}}
+        """Builtins, the same at both parties if they were asked for the same; each setting stands here once."""
+        training = {name: value for name, value in asdict(self.training).items() if name not in OWN}
+        return {"training": training, **{name: getattr(self, name) for name in OWN}}
 
     def with_optimizer(self, rows: int, features: int, epsilon: float) -> TrainSettings:
         """The settings of the training, their optimiser filled in from public numbers if none is given.

@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
+from fate_dp.privacy.events import NotPrivate
 from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
-from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
+from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
@@ -33,9 +34,10 @@ NOISE = (
     "duchi_l2",
     "draw_dummy_count",
     "poisson_sample",
+    "loss_part",
 )
 """Samplers whose draws protect something: each of them must be charged."""
-ADDED = ("discrete_laplace", "discrete_gaussian")
+ADDED = ("discrete_laplace", "discrete_gaussian", "loss_part")
 """Those that do not read what they protect: with the same randomness they give the same on a neighbour."""
 
 
@@ -58,6 +60,7 @@ class Released:
         laws: the draws, in order.
         left: what other parties, or the output, show of it; None where it never leaves by itself.
         of_draws: what it must be, given the results of the draws.
+        told_by: the message or output that first tells of it, where there is no draw to move.
     """
 
     party: PartyId
@@ -66,6 +69,27 @@ class Released:
     left: Any = None
     of_draws: Callable[[list], Any] = lambda results: None
     leaves: bool = True
+    told_by: str | None = None
+
+    @property
+    def capped(self) -> bool:
+        """Whether an operator's cap can refuse it: a private step or flips, but no line that says 'not private'."""
+        kind, terms = self.charge
+        return kind in ("record", "record_flips") and not isinstance(terms.get("process"), NotPrivate)
+
+
+@dataclass(frozen=True)
+class After(ComponentStep):
+    """A component that follows other work of its task.
+
+    ``before`` makes its step of what that work left; None where the party takes no part in it.
+    """
+
+    before: Callable[[After, Any], After | None] = field(default=lambda step, ctx: step)
+
+    def __call__(self, ctx: Any) -> dict[str, Any]:
+        step = self.before(self, ctx)
+        return {} if step is None else ComponentStep.__call__(step, ctx)
 
 
 @dataclass(frozen=True)
@@ -104,6 +128,7 @@ class Case:
         added: {name: the sum of the recorded draws in it}, in its unit.
         costs: pairs of epsilons, what a party's ledger comes to and what the settings ask for.
         light: another setting of the component meets all kinds of hostile data; this one meets a few.
+        checked: another setting, in whose plays each term was tampered that stands in messages of both.
         allowed: parts of sentences about a party's data that others may get, beyond those of all components.
     """
 
@@ -130,19 +155,24 @@ class Case:
     left: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
     added: Callable[[Played], Mapping[Any, np.ndarray]] = lambda played: {}
     light: bool = False
+    checked: Case | None = None
 
     @property
     def name(self) -> str:
         return " / ".join((self.component, self.stage or "default", self.setting))
 
-    def play(self, folder: Path, tables: Tables | None = None, task: str = "task", **doors: Any) -> Played:
-        """Play it in a home of its own, with the randomness of all other plays of the case."""
-        home = folder / "home"
+    def prepared(self, home: Path) -> Path:
+        """A new home of all parties, as operators and earlier jobs left it."""
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         for _, number in self.parties:
             place_key(home, number)
         self.prepare(home)
+        return home
+
+    def play(self, folder: Path, tables: Tables | None = None, task: str = "task", **doors: Any) -> Played:
+        """Play it in a home of its own, with the randomness of all other plays of the case."""
+        home = self.prepared(folder / "home")
         step = self.step(self.tables if tables is None else tables)
         # A step may flip labels before it enters its component.
         messages = {**declared("label_flip"), **declared(self.component)}
@@ -152,15 +182,26 @@ class Case:
     def base(self) -> Played:
         """The play on its own tables, once for all clauses."""
         if self.name not in _bases:
-            with TemporaryDirectory() as folder:
-                _bases[self.name] = self.play(Path(folder))
-        return _bases[self.name].check()
+            folder = TemporaryDirectory()
+            played = self.play(Path(folder.name))
+            _bases[self.name] = folder, played
+        return _bases[self.name][1].check()
 
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
 
 
-_bases: dict[str, Played] = {}
+_bases: dict[str, tuple[TemporaryDirectory, Played]] = {}
+
+
+def homes_after(case: Case) -> Callable[[Path], None]:
+    """Parties' homes as an earlier job left them; a ``prepare``."""
+    return lambda home: shutil.copytree(case.base.home, home, dirs_exist_ok=True) and None
+
+
+def models_of(case: Case, name: str = "output_model") -> Mapping[PartyId, Any]:
+    """What the parties of an earlier job wrote."""
+    return {party: values.get(name) for party, values in case.base.values.items()}
 
 
 def releases_at(home: Path, party: PartyId) -> int:

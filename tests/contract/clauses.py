@@ -80,7 +80,7 @@ def _added_elsewise(case: Case, played: Played, folder: Path) -> Iterator[str]:
     bare = case.play(
         folder / "bare",
         meddle=_Replayed(case, played),
-        redraw=lambda draw: np.zeros_like(draw.result) if draw.law in ADDED else None,
+        redraw=lambda draw: 0 * draw.result if draw.law in ADDED else None,
     ).check()
     left, without = case.left(played), case.left(bare)
     for name, noise in added.items():
@@ -136,6 +136,9 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 wrong.append(f"{party}: release {number} has no line")
                 continue
             lines.remove(line)
+            if each.told_by is not None:
+                earlier = sum(other.told_by == each.told_by for other in own[:number])
+                wrong += _told_too_early(base, party, each.told_by, earlier, line)
             for turn, place in enumerate(_told(places)):
                 moved[number, turn][party] = place, line.at, each.leaves
     for (number, turn), of_parties in moved.items():
@@ -148,6 +151,15 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
             elif left is not None and left.at < charged:
                 wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
     return [*wrong, *_survives_a_kill(case, folder)]
+
+
+def _told_too_early(base: Played, party: PartyId, name: str, earlier: int, line: Charge) -> Iterator[str]:
+    """Of several releases that messages of one name tell of, each has one of its own."""
+    told = [each.at for each in base.timeline.events if each.party == party and getattr(each, "name", None) == name]
+    if len(told) <= earlier:
+        yield f"{party}: {name!r} leaves {len(told)} times"
+    elif told[earlier] < line.at:
+        yield f"{party}: {name!r} left before it was charged"
 
 
 def _is_of(released: Released, line: Charge) -> bool:
@@ -172,6 +184,8 @@ class _Moved:
         if self.seen[draw.party] - 1 != self.places.get(draw.party):
             return None
         result = draw.result
+        if draw.law == "loss_part":
+            return -result
         if draw.law in ADDED:
             # By much: what is rounded afterwards must move as well.
             step = max(1, int(3 * draw.terms["scale"]))
@@ -182,9 +196,11 @@ class _Moved:
         if draw.law == "noisy_numbers":
             return np.asarray(result) + 1
         if draw.law == "exponential_mechanism":
-            return (result + 1) % len(draw.private[0])
+            return (result + len(draw.private[0]) // 2) % len(draw.private[0])
         if draw.law == "duchi_l2":
             return replace(draw.result, value=-draw.result.value)
+        if draw.law == "draw_dummy_count":
+            return (result + 1) % (int(draw.terms["pool"]) + 1)
         if draw.law == "poisson_sample":
             return np.setdiff1d(np.arange(int(draw.terms["records"])), result)
         return None
@@ -219,6 +235,7 @@ def _hashable(leaf: Any) -> Any:
 
 def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
     """A party that dies right after its first charge has the line on disk; the others wait, or read that they cannot go on."""
+    before = case.prepared(folder / "before")
     for party in {each.party for each in case.base.timeline.of(Charge) if each.kind in ("record", "record_flips")}:
 
         def kill(event: Event, party: PartyId = party) -> bool:
@@ -227,7 +244,7 @@ def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
         ended = case.play(folder / f"killed-{party[1]}", kill=kill)
         if not isinstance(ended.errors.get(party), Killed):
             yield f"{party} was not ended after its first charge"
-        if not releases_at(ended.home, party):
+        if releases_at(ended.home, party) <= releases_at(before, party):
             yield f"{party} died after it charged, and its ledger holds no line"
         for other, error in ended.errors.items():
             if other != party and not isinstance(error, (Silence, ValueError)):

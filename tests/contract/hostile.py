@@ -164,7 +164,7 @@ SMALL_CAPS = "default_dataset_cap: {epsilon: %s, delta: 1.0e-6}\ndefault_label_c
 
 
 def _spent_cap(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
-    if not any(each.party == party and each.charge[0] in ("record", "record_flips") for each in _released(case)):
+    if not any(each.party == party and each.capped for each in _released(case)):
         return
 
     def plays() -> Iterator[Played]:
@@ -256,20 +256,27 @@ def _told_of_it(case: Case, played: Played, party: PartyId) -> Iterator[str]:
 
 def agreed_terms_are_checked(case: Case, folder: Path) -> list[str]:
     """e: each term of an agreement, changed in one message to one party, is refused by that party."""
-    base, wrong, seen = case.base, [], set()
-    for message in messages_of(base):
-        if message.name not in ("preflight", "verdict"):
-            continue
-        for path, leaf in leaves(message.value):
-            for at, changed in _changes(leaf):
-                place = (message.party[0], message.receiver[0], message.namespace, message.name, _general(path), at)
-                # Parameters are compared as one document; another setting of the component has each of them changed.
-                place = place if not case.light or "parameters" not in path else (*place[:4], "parameters")
-                if place in seen or _is_free(case, message, (*path, *at)):
-                    continue
-                seen.add(place)
-                wrong += _accepted(case, message, path, changed, folder / f"{len(seen)}")
+    wrong, seen = [], {place for place, *_ in _terms(case.checked)} if case.checked else set()
+    for place, message, path, changed in _terms(case):
+        if place not in seen:
+            seen.add(place)
+            wrong += _accepted(case, message, path, changed, folder / f"{len(seen)}")
     return wrong
+
+
+def _terms(case: Case) -> Iterator[tuple[tuple, Message, tuple, Any]]:
+    """(place, message, path in it, changed leaf) of all that parties agree on."""
+    for message in messages_of(case.base):
+        if message.name in ("preflight", "verdict"):
+            for path, leaf in leaves(message.value):
+                for at, changed in _changes(leaf):
+                    # Of the parties of a role all do the same, but for hosts without a table.
+                    receiver = message.receiver[0], message.receiver in case.tables
+                    place = (message.party[0], receiver, message.namespace, message.name, _general(path), at)
+                    # Parameters are compared as one document; another setting of the component has each of them changed.
+                    place = place if not case.light or "parameters" not in path else (*place[:4], "parameters")
+                    if not _is_free(case, message, (*path, *at)):
+                        yield place, message, path, changed
 
 
 def _general(path: tuple) -> tuple:

@@ -1,4 +1,4 @@
-"""All cases, a module of `of_components` for each component, and what is left out with its reason."""
+"""All cases, a module of `of_components` for each component, and what does not hold with its reason."""
 
 from __future__ import annotations
 
@@ -15,12 +15,5 @@ def all_cases() -> list[Case]:
 
 
 CASES = all_cases()
-WITHOUT_CASES = {
-    "flipback": "reads a training's scores; its case is still to be written",
-    "score_correction": "the guest alone corrects its own scores; its case is still to be written",
-    "share_lr": "trains on shares of align; its case is still to be written",
-    "smote": "releases nothing; its case is still to be written",
-}
-"""Components that no clause sees yet: the contract is not whole before this is empty."""
 EXCUSED: dict[tuple[str, str], str] = {}
 """{(component, clause): why it does not hold, or is not played}."""

@@ -163,6 +163,13 @@ def test_a_host_holds_the_guest_to_the_parameter_and_to_no_flipback():
         accept_terms(terms(), SETTINGS, trained, OWN)
 
 
+def test_a_host_trains_with_no_round_of_flipback_that_its_parameters_do_not_give():
+    planned = SETTINGS.flipback.planned_epochs(SETTINGS.epochs)
+    for rounds in ([planned[0] + 1], [*planned, planned[-1] + 1]):
+        with pytest.raises(ValueError, match="plans more flipback rounds, or other ones"):
+            accept_terms({**terms(), "flipback_epochs": rounds, "score_epochs": rounds}, SETTINGS, None, OWN)
+
+
 def test_the_twin_trains_each_class_as_a_training_of_two():
     generator = np.random.default_rng(4)
     parts, labels = [generator.normal(size=(80, 2)), generator.normal(size=(80, 3))], np.arange(80) % 3

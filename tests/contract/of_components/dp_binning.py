@@ -1,6 +1,7 @@
 """dp_binning: bins, quantiles, and counts by bin with noise for labels or records."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,22 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ExponentialMechanism, Gaussian, PureDP
 from fate_dp.testing import ComponentStep
 
-from ..cases import GUEST, HOST, SECOND_HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
-from ..labels import flipped
+from ..cases import (
+    GUEST,
+    HOST,
+    SECOND_HOST,
+    After,
+    Case,
+    Law,
+    Neighbour,
+    Released,
+    base_table,
+    changed_row,
+    charged_events,
+    models_of,
+    noise_of,
+)
+from ..labels import RATE, SOURCE, UNFIT_FOR_FLIPS, declare, declare_public, flipped, not_private, release_of_flips
 
 ROWS, UNIT, EPSILON, DELTA, BINS_EPSILON = 24, 2.0**28, 2.0, 1e-5, 1.5
 PARTIES = (GUEST, HOST, SECOND_HOST)
@@ -30,21 +45,17 @@ BINS_OF_QUANTILES = 3
 
 
 def step(tables, flips=False, **given):
-    def play(ctx):
-        found = flipped(ctx, tables) if flips else tables
-        parameters = {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given}
-        return ComponentStep(dp_binning, parameters, {"train_data": found}, stage="train")(ctx)
+    parameters = {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given}
 
-    return (
-        play
-        if flips
-        else ComponentStep(
-            dp_binning,
-            {"columns": RULES, "other_columns": OTHERS, "bins_epsilon": BINS_EPSILON, **given},
-            {"train_data": tables},
-            stage="train",
-        )
-    )
+    def before(made, ctx):
+        return replace(made, tables={"train_data": flipped(ctx, tables) if flips else tables})
+
+    return After(dp_binning, parameters, {}, stage="train", before=before)
+
+
+def predict(tables):
+    """Other rows in the bins of an earlier training."""
+    return ComponentStep(dp_binning, {}, {"test_data": tables}, {"input_model": models_of(CASES[0])}, stage="predict")
 
 
 def of_quantiles():
@@ -129,12 +140,48 @@ def record_noise(played, tables):
 
 
 def guests_part(played, party):
-    from ..cases import noise_of
-
     draws = [each for each in noise_of(played, GUEST) if each.law == "discrete_laplace"]
     if party == GUEST:
         return 0
     return draws[(HOST, SECOND_HOST).index(party)].result[: len(told_of(played, party, "events"))]
+
+
+def by_flips(played, tables):
+    """Hosts get sums of flips, which the known rate reverts."""
+    return [of_quantiles(), release_of_flips(played, tables)]
+
+
+def told_counts_are_reverted(played, tables):
+    flips = dict(
+        pair for draw in noise_of(played, GUEST) for pair in zip(draw.private[1], np.asarray(draw.result, dtype=float))
+    )
+    of_flips = {**tables, GUEST: tables[GUEST].assign(y=tables[GUEST]["id"].map(flips))}
+    for party in tables:
+        events, others = counts_of(played, party, of_flips)
+        yield told_of(played, party, "events"), (events - RATE * (events + others)) / (1 - 2 * RATE)
+
+
+def of_public_labels(played, tables):
+    return [of_quantiles(), not_private()]
+
+
+def counts_are_exact(played, tables):
+    for party in tables:
+        for told, exact in zip(("events", "others"), counts_of(played, party, tables)):
+            yield told_of(played, party, told), exact
+
+
+def bins_are_those_of_training(played, tables):
+    """Each value lies in the bin that the model's labels say."""
+    for party in tables:
+        written = played.values[party]["test_output_data"].set_index("id")
+        trained = CASES[0].base.values[party]["train_output_data"].set_index("id")
+        same_rows = [each for each in trained.index if each in written.index]
+        columns = list(written)[2:]
+        yield (
+            written.loc[same_rows, columns].to_numpy(dtype=float),
+            trained.loc[same_rows, columns].to_numpy(dtype=float),
+        )
 
 
 def costs(played, tables):
@@ -167,9 +214,11 @@ FREE = {
 }
 
 
-def case(
-    setting, released, neighbours, prepare=lambda home: None, costs=lambda played, tables: (), light=False, **given
-):
+def nothing(home):
+    """Operators did nothing."""
+
+
+def case(setting, released, neighbours, prepare=nothing, costs=lambda played, tables: (), light=False, **given):
     return Case(
         "dp_binning",
         "train",
@@ -187,6 +236,22 @@ def case(
     )
 
 
+def variant(setting, released, equal, prepare, allowed=(), neighbours=(), **given):
+    """Of two parties; only what differs from the first case is played again."""
+    made = case(setting, released, [HOSTS_RECORD, *neighbours], prepare, light=True, **given)
+    return replace(
+        made,
+        parties=PAIR,
+        tables={party: TABLES[party] for party in PAIR},
+        equal=equal,
+        hostile=(GUEST,),
+        allowed=allowed,
+        checked=CASES[0],
+    )
+
+
+PAIR = (GUEST, HOST)
+HOSTS_RECORD, GUESTS_LABEL = FEATURES[-3], Neighbour("a label", GUEST, LABEL[0].table)
 CASES = [
     case(
         "label, Gaussian", label_noise, [*LABEL, *FEATURES], costs=costs, privacy="label", epsilon=EPSILON, delta=DELTA
@@ -199,5 +264,33 @@ CASES = [
         privacy="record",
         epsilon=EPSILON,
         noise="laplace",
+    ),
+]
+CASES += [
+    variant(
+        "flips",
+        by_flips,
+        told_counts_are_reverted,
+        declare,
+        (UNFIT_FOR_FLIPS,),
+        (GUESTS_LABEL,),
+        flips=True,
+        privacy="flips",
+    ),
+    variant(
+        "public labels", of_public_labels, counts_are_exact, declare_public(TABLES), privacy="none", label_source=SOURCE
+    ),
+    variant("nothing counted", lambda played, tables: [of_quantiles()], lambda played, tables: [], nothing, woe=False),
+    replace(
+        CASES[0],
+        stage="predict",
+        setting="bins of a training",
+        step=predict,
+        released=lambda played, tables: [],
+        neighbours=(HOSTS_RECORD, GUESTS_LABEL),
+        costs=lambda played, tables: [],
+        equal=bins_are_those_of_training,
+        checked=CASES[0],
+        light=True,
     ),
 ]

@@ -1,6 +1,7 @@
 """dp_scorecard: tables with every party's noise, or totals of labels with the guest's."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -12,10 +13,34 @@ from fate_dp.privacy.events import Gaussian
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS
 from fate_dp.testing import ComponentStep
 
-from ..cases import GUEST, HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
-from ..labels import SOURCE, declare, declare_public, not_private
+from ..cases import (
+    GUEST,
+    HOST,
+    After,
+    Case,
+    Law,
+    Neighbour,
+    Released,
+    base_table,
+    changed_row,
+    charged_events,
+    homes_after,
+    models_of,
+    noise_of,
+)
+from ..labels import (
+    DIGEST,
+    SOURCE,
+    UNFIT_FOR_FLIPS,
+    allow_scores,
+    declare,
+    declare_public,
+    flipped,
+    not_private,
+    release_of_flips,
+)
 
-BINS, ROWS, EPSILON, DELTA, TARGET = 3, 30, 2.0, 1e-5, 2.0
+BINS, ROWS, EPSILON, DELTA, TARGET, FOLDS = 3, 30, 2.0, 1e-5, 2.0, 2
 PARTIES = (GUEST, HOST)
 
 
@@ -27,10 +52,29 @@ def binned(rows, columns, seed, labels=None):
 TABLES = {GUEST: binned(ROWS, ("x0", "x1"), 1, (0, 1, 1, 0, 1)), HOST: binned(ROWS, ("x2", "x3"), 2)}
 
 
+OWN = {HOST: {"epsilon": EPSILON, "delta": DELTA}}
+"""Hosts have noise with any privacy; the guest sets no epsilon where its labels are flips or public."""
+
+
 def step(tables, **given):
-    """Hosts have noise with any privacy; the guest sets no epsilon where its labels are public."""
-    own = {HOST: {"epsilon": EPSILON, "delta": DELTA}}
-    return ComponentStep(dp_scorecard, {"bins": BINS, **given}, {"train_data": tables}, stage="train", own=own)
+    return ComponentStep(dp_scorecard, {"bins": BINS, **given}, {"train_data": tables}, stage="train", own=OWN)
+
+
+def on_flips(tables, **given):
+    def before(made, ctx):
+        return replace(made, tables={"train_data": flipped(ctx, tables)})
+
+    return After(dp_scorecard, {"bins": BINS, **given}, {}, stage="train", own=OWN, before=before)
+
+
+def folds(tables, **given):
+    parameters = {"bins": BINS, "cv_param": {"n_splits": FOLDS, "shuffle": True, "random_state": 3}, **given}
+    return ComponentStep(dp_scorecard, parameters, {"cv_data": tables}, stage="cross_validation", own=OWN)
+
+
+def predict(tables):
+    models = {"input_model": models_of(CASES[0])}
+    return ComponentStep(dp_scorecard, {}, {"test_data": tables}, models, stage="predict")
 
 
 def rows_of(columns, labelled):
@@ -90,6 +134,42 @@ def bits_of(sigma):
     return min(24, math.floor((50 - math.log2(sigma)) / 2))
 
 
+SHOWN = Released(HOST, ("record_scores", {}), (), told_by="scores")
+
+
+def of_folds(played, tables):
+    """Each fold has noise and shown points of its own; noise is charged for all folds before the first."""
+    return [*record_noise(played, tables, reads=FOLDS), *[SHOWN] * FOLDS]
+
+
+def noise_of_host_and_flips(played, tables):
+    return [release_of_flips(played, tables), *record_noise(played, tables, (HOST,))]
+
+
+def weights_follow_from_flips(played, tables):
+    flips = dict(
+        pair for draw in noise_of(played, GUEST) for pair in zip(draw.private[1], np.asarray(draw.result, dtype=float))
+    )
+    return weights_follow_from_the_draws(
+        played, {**tables, GUEST: tables[GUEST].assign(y=tables[GUEST]["id"].map(flips))}
+    )
+
+
+def points_are_added(played, tables):
+    """A row's points are the base and those of its bins at both parties; the score follows from them."""
+    models = models_of(CASES[0])
+    card = models[GUEST]["data"]["scorecard"]
+    written = played.values[GUEST]["test_output_data"].set_index("id")
+    total = np.full(len(written), float(card["base_points"]))
+    for party in PARTIES:
+        rows = tables[party].set_index("id").loc[written.index]
+        for column in models[party]["data"]["scorecard"]["columns"]:
+            total += np.array(column["points"])[rows[column["name"]].to_numpy().astype(int)]
+    scores = written["predict_score"].to_numpy(dtype=float)
+    odds = (total - 600) / 20 * math.log(2) + math.log(50)
+    yield scores, 1 / (1 + np.exp(odds))
+
+
 def ones_of(tables):
     columns = [tables[GUEST]["x0"], tables[GUEST]["x1"], tables[HOST]["x2"], tables[HOST]["x3"]]
     return np.hstack([np.eye(BINS)[column.to_numpy().astype(int)] for column in columns])
@@ -97,12 +177,10 @@ def ones_of(tables):
 
 def weights_follow_from_the_draws(played, tables):
     """With every draw the guest solves the sum of the exact tables, or totals of labels, and the noise on them."""
-    from ..cases import noise_of
-
     width = 2 * BINS
     noise, linear = np.zeros((2 * width, 2 * width)), np.zeros(2 * width)
     for at, party in enumerate(PARTIES):
-        draws = noise_of(played, party)
+        draws = [draw for draw in noise_of(played, party) if draw.law == "discrete_gaussian"]
         if len(draws) == 1:
             ((event, _),) = charged_events(played, party)
             sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(4)
@@ -161,6 +239,11 @@ def costs(party):
     return of
 
 
+def costs_of_a_fold(played, tables):
+    ((event, _),) = charged_events(played, HOST)
+    yield total_epsilon([(event, 1)], DELTA), EPSILON
+
+
 SEALED = {"encrypted_rows": "ciphertexts under the sender's key", "masked_products": "ciphertexts of masked sums"}
 MADE = {"points": "the weights, which follow from noisy tables or totals"}
 OTHER = changed_row(TABLES[HOST], 4, x2=(TABLES[HOST]["x2"][4] + 1) % BINS, x3=(TABLES[HOST]["x3"][4] + 1) % BINS)
@@ -182,11 +265,11 @@ def case(setting, released, **more):
     given = more.pop("given")
     return Case(
         "dp_scorecard",
-        "train",
+        more.pop("stage", "train"),
         setting,
         PARTIES,
         TABLES,
-        partial(step, **given),
+        partial(more.pop("step", step), **given),
         released,
         sealed=SEALED,
         made=MADE,
@@ -196,12 +279,15 @@ def case(setting, released, **more):
             "All labels are of one class",
             "A label is neither 0 nor 1",
             "labels do not allow",
+            *more.pop("allowed", ()),
         ),
         **more,
     )
 
 
 HOSTS_SENSITIVITY = sensitivity_of_tables(False, 2.0 + TARGET**2)
+ANY = (1, math.inf)
+"""Of a host's points, which nothing but their count bounds."""
 OF_THE_HOST = Neighbour(
     "a record of the host", HOST, OTHER, {"contingency_tables": (2, HOSTS_SENSITIVITY * 2.0**FRACTION_BITS)}
 )
@@ -235,4 +321,46 @@ CASES = [
         light=True,
     ),
 ]
-__all__ = ["CASES", "FLIPPED", "Neighbour", "OTHER"]
+CASES += [
+    case(
+        "flips",
+        noise_of_host_and_flips,
+        given={"privacy": "none", "ridge": RIDGE},
+        step=on_flips,
+        costs=costs(HOST),
+        equal=weights_follow_from_flips,
+        neighbours=(OF_THE_HOST, Neighbour("a label", GUEST, FLIPPED)),
+        prepare=declare,
+        allowed=(UNFIT_FOR_FLIPS,),
+        persistent=DIGEST,
+        hostile=(GUEST,),
+        checked=CASES[2],
+        light=True,
+    ),
+    case(
+        "record",
+        of_folds,
+        stage="cross_validation",
+        given={"privacy": "record", "epsilon": EPSILON, "delta": DELTA, "ridge": RIDGE},
+        step=folds,
+        costs=costs_of_a_fold,
+        persistent=DIGEST,
+        neighbours=(replace(OF_THE_HOST, moves={**OF_THE_HOST.moves, "scores": ANY}),),
+        prepare=allow_scores(("x2", "x3"), FOLDS),
+        hostile=(HOST,),
+        checked=CASES[0],
+        light=True,
+    ),
+    case(
+        "points of a training",
+        lambda played, tables: [SHOWN],
+        stage="predict",
+        given={},
+        step=predict,
+        neighbours=(replace(OF_THE_HOST, moves={"scores": ANY}),),
+        prepare=lambda home: (homes_after(CASES[0])(home), allow_scores(("x2", "x3"), 1)(home)),
+        equal=points_are_added,
+        persistent=DIGEST,
+        light=True,
+    ),
+]

@@ -9,7 +9,7 @@ from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from fate_dp.testing import ComponentStep
 
 from ..cases import GUEST, HOST, SECOND_HOST, Case, Law, Neighbour, Released, base_table, changed_row, noise_of
-from ..labels import EPSILON, SOURCE, declare, sizes_of_blocks
+from ..labels import EPSILON, SOURCE, declare
 
 CLASSES, BOUNDS = (0.0, 1.0, 3.0), (-1.0, 2.0)
 TABLES = {
@@ -106,4 +106,3 @@ CASES = [
         ),
     )
 ]
-__all__ = ["CASES", "sizes_of_blocks"]

@@ -1,0 +1,105 @@
+"""dp_homo_gbdt: noisy sums at leaves."""
+
+from ..planting import Mutant, contract
+
+CASE = "dp_homo_gbdt / train / secure_sum"
+BOOSTING, TRAIN, AGREEMENT, TREES = (
+    f"components.dp_homo_gbdt.{each}" for each in ("boosting", "train", "agreement", "trees")
+)
+SETTINGS, LEAVES = "tests/unit/test_homo_gbdt_settings.py::", "tests/unit/test_homo_gbdt_trees.py::"
+SENT = "            aggregation.send(FateChannel(round_ctx), share if charged else None, present)\n"
+
+MUTANTS = (
+    Mutant(
+        "dp_homo_gbdt sends sums without noise",
+        "A",
+        f"{BOOSTING}:contribution",
+        (("content = KINDS[terms.aggregation].noised(sums, terms, stream)", "content = sums.steps"),),
+        contract(CASE, "a"),
+    ),
+    Mutant(
+        "dp_homo_gbdt draws noise and sends sums without it",
+        "A",
+        f"{BOOSTING}:contribution",
+        (("noised(sums, terms, stream)", "noised(sums, terms, stream) * 0 + sums.steps"),),
+        contract(CASE, "a"),
+    ),
+    Mutant(
+        "dp_homo_gbdt charges a round after its message has left",
+        "E",
+        f"{TRAIN}:take_part",
+        (
+            ("            charged = member.charge_round(number)\n", "            charged = True\n"),
+            (SENT, SENT + "            charged = member.charge_round(number)\n"),
+        ),
+        contract(CASE, "b"),
+    ),
+    Mutant(
+        "dp_homo_gbdt charges the first round alone",
+        "B",
+        f"{TRAIN}:take_part",
+        (("charged = member.charge_round(number)", "charged = member.charge_round(number) if not number else True"),),
+        contract(CASE, "a"),
+    ),
+    Mutant(
+        "dp_homo_gbdt clips a record in each tree as if there were one",
+        "B",
+        f"{TREES}:leaf_steps",
+        (("clip / math.sqrt(batch.trees)", "clip"),),
+        (f"{LEAVES}test_a_record_moves_all_sums_by_no_more_than_they_report",),
+    ),
+    Mutant(
+        "dp_homo_gbdt does not clip a record",
+        "A",
+        f"{TREES}:record_steps",
+        (("factors = np.minimum(1.0, ", "factors = np.minimum(1e6, "),),
+        (f"{LEAVES}test_a_row_never_exceeds_the_bound_but_by_its_rounding",),
+    ),
+    Mutant(
+        "dp_homo_gbdt clips later rounds as the first",
+        "B",
+        f"{TRAIN}:Member.sums",
+        (("clip = self._terms.clip_of(number)", "clip = self._terms.clip_of(0)"),),
+        contract(CASE, "c", "a"),
+    ),
+    Mutant(
+        "a party of dp_homo_gbdt does not hold the guest's noise against what was asked for",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (("        check_promise(settings, terms, guarantee)\n", ""),),
+        contract(CASE, "e"),
+    ),
+    Mutant(
+        "a party of dp_homo_gbdt does not hold the guest's parameters against its own",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (('        check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
+        contract(CASE, "e"),
+    ),
+    Mutant(
+        "a party of dp_homo_gbdt takes noise of another multiplier than the job's",
+        "F",
+        f"{AGREEMENT}:check_promise",
+        (("if wanted is not None and terms.noise_multiplier != wanted:", "if False:"),),
+        (f"{SETTINGS}test_a_party_refuses_noise_that_does_not_keep_the_job_s_promise",),
+    ),
+    Mutant(
+        "a party of dp_homo_gbdt does not ask its cap",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (("        charges.check(events_of(terms, settings.relation))\n", ""),),
+        contract(CASE, "d"),
+    ),
+    Mutant(
+        "dp_homo_gbdt refuses a missing value",
+        "D",
+        f"{TRAIN}:_prepared",
+        (
+            (
+                "    return bins",
+                '    if not np.isfinite(features).all():\n        raise ValueError("A feature has a value that is not finite, in row 1.")\n    return bins',
+            ),
+        ),
+        contract(CASE, "d"),
+    ),
+)
