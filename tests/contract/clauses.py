@@ -167,6 +167,8 @@ class _Moved:
             return (result + 1) % len(draw.private[0])
         if draw.law == "duchi_l2":
             return replace(draw.result, value=-draw.result.value)
+        if draw.law == "draw_dummy_count":
+            return (result + 1) % (int(draw.terms["pool"]) + 1)
         if draw.law == "poisson_sample":
             return np.setdiff1d(np.arange(int(draw.terms["records"])), result)
         return None

@@ -1,5 +1,6 @@
 """dp_hetero_lr: noise on second moments, for records by every party or for labels by the guest."""
 
+from dataclasses import replace
 from functools import partial
 
 from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
@@ -10,13 +11,13 @@ from fate_dp.testing import ComponentStep
 from ..cases import GUEST, HOST, Case, Law, Released, base_table, charged_events, noise_of
 from ..labels import SOURCE, declare, declare_public, not_private
 
-ROWS, EPSILON, DELTA = 30, 2.0, 1e-5
+ROWS, EPSILON, DELTA, EPOCHS = 30, 2.0, 1e-5, 2
 TABLES = {GUEST: base_table(ROWS, ("x0", "x1"), 1, (0, 1, 1)), HOST: base_table(ROWS, ("x2", "x3"), 2)}
 FEATURES = {GUEST: 2, HOST: 2}
 
 
 def step(tables, **given):
-    parameters = {"epochs": 2, "noise_epsilon": EPSILON, "noise_delta": DELTA, "label_source": SOURCE, **given}
+    parameters = {"epochs": EPOCHS, "noise_epsilon": EPSILON, "noise_delta": DELTA, "label_source": SOURCE, **given}
     return ComponentStep(dp_hetero_lr, parameters, {"train_data": tables}, stage="train")
 
 
@@ -29,7 +30,7 @@ def released(played, tables):
     for party in (GUEST, HOST):
         gaussian = [event for event, _ in charged_events(played, party) if isinstance(event.process, Gaussian)]
         others = [event for event, _ in charged_events(played, party) if not isinstance(event.process, Gaussian)]
-        draws, scales = noise_of(played, party), []
+        draws, scales = [draw for draw in noise_of(played, party) if draw.law != "loss_part"], []
         for at, event in enumerate(gaussian):
             one, pairs, cross = draws[3 * at : 3 * at + 3]
             scale = one.terms["scale"]
@@ -44,7 +45,13 @@ def released(played, tables):
             assert isinstance(event.process, PureDP)
             law = Law("discrete_laplace", {"scale": 2 * 2.0**30 / event.process.epsilon}, FEATURES[party])
             found.append(Released(party, ("record", {"process": event.process, "count": 1}), (law,)))
-    return [*found, not_private()]
+    *others, last = found
+    return [*others, replace(last, laws=(*last.laws, *loss_parts())), not_private()]
+
+
+def loss_parts():
+    """The host rounds what the guest sees of the mean loss of each epoch."""
+    return tuple(Law("loss_part", {"deviation": 2.0**-16, "rows": ROWS}, 1) for _ in range(EPOCHS))
 
 
 def label_noise(played, tables):
@@ -55,7 +62,8 @@ def label_noise(played, tables):
             GUEST,
             ("record", {"process": event.process, "unit": "label", "count": 1}),
             (Law("discrete_gaussian", draw.terms, 5),),
-        )
+        ),
+        Released(HOST, ("record_losses", {"trainings": 1}), loss_parts()),
     ]
 
 
