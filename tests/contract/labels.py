@@ -12,7 +12,6 @@ import numpy as np
 from fate_dp.components.common.charges import columns_name
 from fate_dp.components.common.frames import feature_blocks, prediction_frame_of
 from fate_dp.components.label_flip.component import label_flip
-from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.private_files import party_folder
@@ -50,13 +49,13 @@ def declare_public(tables: Tables) -> Any:
     return prepare
 
 
-def allow_scores(columns: Iterable[str], most: int, party: PartyId = HOST) -> Callable[[Path], None]:
-    """The operator lets scores of so many models be shown of a table with these columns."""
+def allow_scores(columns: Iterable[str], most: int, of: str = "") -> Callable[[Path], None]:
+    """The host's operator lets scores of so many models be shown of a table with these columns, or ``of`` their weights."""
 
     def prepare(home: Path) -> None:
-        path = party_folder(home, party[1]) / "policy.yaml"
+        path = party_folder(home, HOST[1]) / "policy.yaml"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(f"score_caps: {{'{columns_name(columns)}': {most}}}\n")
+        path.write_text(f"score_caps: {{'{of}{columns_name(columns)}': {most}}}\n")
         path.chmod(0o600)
 
     return prepare

@@ -1,6 +1,7 @@
 """dp_hetero_lr: noise on second moments, for records by every party or for labels by the guest."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,17 +11,29 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Gaussian, PureDP
 from fate_dp.testing import ComponentStep
 
-from ..cases import GUEST, HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
-from ..labels import SOURCE, declare, declare_public, not_private
+from ..cases import (
+    GUEST,
+    HOST,
+    Case,
+    Law,
+    Neighbour,
+    Released,
+    base_table,
+    changed_row,
+    charged_events,
+    homes_after,
+    models_of,
+)
+from ..labels import DIGEST, SOURCE, allow_scores, declare, declare_public, not_private
 
-ROWS, EPSILON, DELTA, RADIUS, TARGET = 30, 2.0, 1e-5, 2.0, 2.0
+ROWS, EPSILON, DELTA, EPOCHS, RADIUS, TARGET = 30, 2.0, 1e-5, 2, 2.0, 2.0
 TABLES = {GUEST: base_table(ROWS, ("x0", "x1"), 1, (0, 1, 1)), HOST: base_table(ROWS, ("x2", "x3"), 2)}
 FEATURES = {GUEST: 2, HOST: 2}
 
 
 def step(tables, **given):
     parameters = {
-        "epochs": 2,
+        "epochs": EPOCHS,
         "noise_epsilon": EPSILON,
         "noise_delta": DELTA,
         "noise_radius": RADIUS,
@@ -66,11 +79,78 @@ def released(played, tables):
             scales = (scale, scale / 2**0.5, scale)
             laws = tuple(Law("discrete_gaussian", {"scale": each}, size) for each, size in zip(scales, sizes[party]))
             found.append(Released(party, ("record", {"process": event.process, "unit": "record", "count": 1}), laws))
+        if party == HOST:
+            found[-1] = and_losses(found[-1])
         for event in others:
             assert isinstance(event.process, PureDP)
             law = Law("discrete_laplace", {"scale": 2 * 2.0**30 / event.process.epsilon}, FEATURES[party])
-            found.append(Released(party, ("record", {"process": event.process, "count": 1}), (law,)))
+            release = Released(party, ("record", {"process": event.process, "count": 1}), (law,))
+            found.append(and_losses(release) if party == HOST else release)
     return [*found, not_private()]
+
+
+def and_losses(release):
+    """Shown by a descent on what was released, at no cost."""
+    return replace(release, laws=(*release.laws, *loss_parts()))
+
+
+def loss_parts(rows=ROWS, epochs=EPOCHS):
+    """The host rounds what the guest sees of the mean loss of each epoch."""
+    return tuple(Law("loss_part", {"deviation": 2.0**-16, "rows": rows}, 1) for _ in range(epochs))
+
+
+SCORES = Released(HOST, ("record_scores", {}), (), told_by="scores")
+
+
+def predict(tables):
+    """Rows that were trained on."""
+    models = {"input_model": models_of(CASES[2])}
+    return ComponentStep(dp_hetero_lr, {}, {"test_data": tables}, models, stage="predict")
+
+
+def encrypted(tables):
+    """The guest has all columns of the rows, and no host sees them."""
+    models = {"input_model": models_of(CASES[2])}
+    return ComponentStep(dp_hetero_lr, {"scoring": "encrypted"}, {"test_data": tables}, models, stage="predict")
+
+
+def folds(tables):
+    parameters = {
+        "epochs": 1,
+        "cv_param": {"n_splits": FOLDS, "shuffle": True, "random_state": 3},
+        "init_param": {"method": "zeros", "fit_intercept": False},
+        "label_source": SOURCE,
+    }
+    return ComponentStep(dp_hetero_lr, parameters, {"cv_data": tables}, stage="cross_validation")
+
+
+def of_folds(played, tables):
+    rows = len(tables[GUEST]) // FOLDS
+    losses = Released(HOST, ("record_losses", {"trainings": 1}), loss_parts(rows, 1))
+    return [*[losses] * FOLDS, *[SCORES] * FOLDS, not_private()]
+
+
+def scores_are_those_of_the_models(played, tables):
+    """Within a step of the host's rounding, and where the guest does not have all columns, the host's part is whole steps."""
+    models, written = models_of(CASES[2]), played.values[GUEST]["test_output_data"].set_index("id")
+    parts = {}
+    for party in (GUEST, HOST):
+        estimator = models[party]["data"]["estimator"]
+        rows = tables[GUEST if estimator["header"][0] in tables[GUEST] else HOST].set_index("id").loc[written.index]
+        parts[party] = rows[estimator["header"]].to_numpy() @ np.ravel(estimator["param"]["coef_"])
+        parts[party] += estimator["param"]["intercept_"] if estimator["fit_intercept"] else 0.0
+    score = written["predict_score"].to_numpy(dtype=float)
+    found = np.log(score / (1 - score))
+    total = parts[GUEST] + parts[HOST]
+    yield np.clip(found, total - ROUNDING, total + ROUNDING), found
+    if "x2" not in tables[GUEST]:
+        steps = (found - parts[GUEST]) / ROUNDING
+        yield steps, np.rint(steps)
+
+
+FOLDS, ROUNDING = 2, 2.0**-7
+ALL_COLUMNS = base_table(4, ("x0", "x1", "x2", "x3"), 5)
+SMALL = {GUEST: base_table(40, ("x0",), 6, (0, 1, 1)), HOST: base_table(40, ("x2",), 7)}
 
 
 def label_noise(played, tables):
@@ -78,7 +158,8 @@ def label_noise(played, tables):
     ((event, _),) = charged_events(played, GUEST)
     sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(RADIUS**2 + 1 + RADIUS**2)
     law = Law("discrete_gaussian", {"scale": on_grid(sigma, sigma)}, 5)
-    return [Released(GUEST, ("record", {"process": event.process, "unit": "label", "count": 1}), (law,))]
+    charge = ("record", {"process": event.process, "unit": "label", "count": 1})
+    return [Released(GUEST, charge, (law,)), Released(HOST, ("record_losses", {"trainings": 1}), loss_parts())]
 
 
 def costs(*parties):
@@ -95,10 +176,9 @@ SEALED = dict.fromkeys(
 )
 
 
-PERSISTENT = {
-    b"\x00\x00\x00\x00\x00\x00\x00\x08person": "digest of the rows",
-    b"\x00\x00\x00\x00\x00\x00\x00\x09person": "digest of the rows",
-}
+def allow_rows(home):
+    """The host's operator lets rows be scored with the weights of its columns."""
+    allow_scores(("x2", "x3"), len(ALL_COLUMNS), of="weights of ")(home)
 
 
 NEIGHBOURS = (
@@ -120,7 +200,7 @@ FREE = {
 def case(setting, released, prepare, parties, neighbours=NEIGHBOURS, **given):
     return Case(
         "dp_hetero_lr", "train", setting, (GUEST, HOST), TABLES, partial(step, **given), released,
-        sealed=SEALED, neighbours=neighbours, free=FREE, persistent=PERSISTENT, prepare=prepare, costs=costs(*parties), light=True,
+        sealed=SEALED, neighbours=neighbours, free=FREE, persistent=DIGEST, prepare=prepare, costs=costs(*parties), light=True,
     )  # fmt: skip
 
 
@@ -128,4 +208,51 @@ CASES = [
     case("noise uniform", released, declare_public(TABLES), (GUEST, HOST), noise="uniform"),
     case("noise adaptive", released, declare_public(TABLES), (GUEST, HOST), noise="adaptive"),
     case("noise label", label_noise, declare, (GUEST,), (*NEIGHBOURS, LABEL), noise="label"),
+]
+ANY = (1, math.inf)
+SCORES_ONCE = DIGEST | {b"rounding of scores": "whoever asks again gets the same, and cannot average it away"}
+CASES += [
+    replace(
+        CASES[2],
+        stage="predict",
+        setting="scores of rows that were trained on",
+        step=predict,
+        persistent=SCORES_ONCE,
+        released=lambda played, tables: [SCORES],
+        costs=lambda played, tables: (),
+        equal=scores_are_those_of_the_models,
+        prepare=lambda home: (homes_after(CASES[2])(home), allow_scores(("x2", "x3"), 1)(home)),
+        neighbours=(
+            Neighbour("a record of the host", HOST, changed_row(TABLES[HOST], 3, x2=2.5), {"scores": ANY}),
+            Neighbour("a record of the guest", GUEST, changed_row(TABLES[GUEST], 3, x0=2.5)),
+        ),
+    ),
+    replace(
+        CASES[2],
+        stage="predict",
+        setting="encrypted",
+        tables={GUEST: ALL_COLUMNS, HOST: TABLES[HOST]},
+        step=encrypted,
+        released=lambda played, tables: [replace(SCORES, told_by=None)] * len(tables[GUEST]),
+        costs=lambda played, tables: (),
+        equal=scores_are_those_of_the_models,
+        prepare=lambda home: (homes_after(CASES[2])(home), allow_rows(home)),
+        neighbours=(
+            Neighbour("a record of the host", HOST, changed_row(TABLES[HOST], 3, x2=2.5)),
+            Neighbour("a record of the guest", GUEST, changed_row(ALL_COLUMNS, 3, x0=2.5)),
+        ),
+        sealed=SEALED | dict.fromkeys(("public_key", "queries", "answers"), "ciphertexts of the guest's key"),
+    ),
+    replace(
+        CASES[2],
+        stage="cross_validation",
+        setting="public labels",
+        tables=SMALL,
+        step=folds,
+        persistent=SCORES_ONCE,
+        released=of_folds,
+        costs=lambda played, tables: (),
+        prepare=lambda home: (declare_public(SMALL)(home), allow_scores(("x2",), FOLDS)(home)),
+        hostile=(HOST,),
+    ),
 ]

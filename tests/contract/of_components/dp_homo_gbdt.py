@@ -1,12 +1,13 @@
 """dp_homo_gbdt: noisy sums at the leaves of trees whose splits read no record."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 from fate_dp.components.dp_homo_gbdt.component import dp_homo_gbdt
 from fate_dp.testing import ComponentStep
 
-from ..cases import ARBITER, Case, Law, Neighbour, Released, changed_row, charged_events, noise_of
+from ..cases import ARBITER, HOST, Case, Law, Neighbour, Released, changed_row, charged_events, models_of, noise_of
 from . import dp_homo_nn as rounds
 
 DATA, MULTIPLIER, ROUNDS = rounds.DATA, 3.0, 2
@@ -65,6 +66,37 @@ def neighbours(left):
     )
 
 
+def predict(tables):
+    models = {"input_model": models_of(CASES[0])}
+    return ComponentStep(dp_homo_gbdt, {}, {"test_data": tables}, models, stage="predict")
+
+
+CLIPS, GRIDS = (math.sqrt(2 * (1 + 0.25)) / 2, math.sqrt(2)), (2.0**-35, 2.0**-34)
+"""Of a record in the two trees of a round: gradients and weighted curvatures of two leaves; a clip holds 2^34 to 2^35 steps."""
+
+
+def released_alone(played, tables):
+    found = released(played, tables)
+    for at, each in enumerate(found):
+        number = at % ROUNDS
+        (law,) = each.laws
+        steps = CLIPS[number] / GRIDS[number]
+        assert math.isclose(law.terms["scale"], MULTIPLIER * (steps + math.sqrt(LEAVES)), rel_tol=1e-8)
+    return found
+
+
+def noise_of_messages(played):
+    names = list(dict.fromkeys(namespace for namespace, _ in rounds.bodies(played)))
+    return {
+        (name, party): noise_of(played, party)[at].result * GRIDS[at] for at, name in enumerate(names) for party in DATA
+    }
+
+
+ALONE = {
+    (f"default.iterations-{number}", party): (2, 2 * CLIPS[number] + 2 * math.sqrt(LEAVES) * GRIDS[number])
+    for number in range(ROUNDS)
+    for party in DATA
+}
 CASES = [
     Case(
         "dp_homo_gbdt",
@@ -85,4 +117,30 @@ CASES = [
             {"default.iterations-0": (2, moves(FIRST, 2)), "default.iterations-1": (2, moves(LATER, 2))}
         ),
     )
+]
+CASES += [
+    replace(
+        CASES[0],
+        setting="local",
+        step=partial(step, aggregation="local"),
+        released=released_alone,
+        sealed=rounds.PLAIN,
+        left=rounds.own_messages,
+        added=noise_of_messages,
+        neighbours=neighbours(ALONE),
+        light=True,
+        hostile=(HOST,),
+        checked=CASES[0],
+    ),
+    replace(
+        CASES[0],
+        stage="predict",
+        setting="own rows",
+        step=predict,
+        released=lambda played, tables: [],
+        left=lambda played: {},
+        added=lambda played: {},
+        neighbours=neighbours({})[:1],
+        light=True,
+    ),
 ]

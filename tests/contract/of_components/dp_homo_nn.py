@@ -1,6 +1,8 @@
 """dp_homo_nn: noisy rounds in every trust model."""
 
+import base64
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +25,7 @@ from ..cases import (
     base_table,
     changed_row,
     charged_events,
+    models_of,
     noise_of,
 )
 
@@ -189,6 +192,57 @@ def shuffled(played, tables):
     return found
 
 
+def clients(played, tables):
+    """A client's update of two own steps, as a whole, with the indicator of its norm; a coin decides whether it takes part."""
+    found = []
+    for party in DATA:
+        event = {
+            "process": PoissonSampledGaussian(COIN, multiplier_of(played, party)), "unit": "client", "count": 1
+        }  # fmt: skip
+        for steps in steps_of_clips(played):
+            laws = (
+                Law("poisson_sample", {"probability": COIN, "records": 1}, None),
+                Law("discrete_gaussian", {"scale": Near(share(steps, MULTIPLIER))}, DIMENSION + 1),
+            )
+            found.append(Released(party, ("record", event), laws))
+    return found
+
+
+COIN, INDICATOR = 0.5, 1 / 8
+"""Of a client, and the weight of its norm's indicator beside its update."""
+
+
+def steps_of_clips(played):
+    """How many steps of its grid the clip of each round holds, from sums that the server opened before it."""
+    clip = CLIP
+    for total in opened_sums(played).values():
+        joint = clip * math.sqrt(1 + INDICATOR**2 / 4)
+        grid = 2.0 ** (math.floor(math.log2(joint)) - 34)
+        yield joint / grid
+        below = float(total.view(np.int64)[-1]) * grid / (INDICATOR * clip * len(DATA) * COIN) + 0.5
+        clip *= math.exp(-0.2 * (min(1.0, max(0.0, below)) - 0.5))
+
+
+FIRST_ROUND = "default.iterations-0"
+OTHER_CLIENT = base_table(SIZES[HOST], (f"x{at}" for at in range(FEATURES)), 99, (1, 0))
+
+
+def predict(tables):
+    models = {"input_model": models_of(CASES[0])}
+    return ComponentStep(dp_homo_nn, {}, {"test_data": tables}, models, stage="predict")
+
+
+def scores_are_those_of_the_model(played, tables):
+    """Of a logistic regression of two classes."""
+    for party in DATA:
+        written = played.values[party]["test_output_data"].set_index("id")
+        document = models_of(CASES[0])[party]["data"]["estimator"]["param"]
+        weights = np.frombuffer(base64.b64decode(document["weights"]), dtype="<f4").astype(float)
+        features = tables[party].set_index("id").loc[written.index, [f"x{at}" for at in range(FEATURES)]]
+        score = 1 / (1 + np.exp(-(features.to_numpy() @ weights[:-1] + weights[-1])))
+        yield written["predict_score"].to_numpy(dtype=float), score
+
+
 def cost(epsilon):
     def of(played, tables):
         for party in DATA:
@@ -266,4 +320,60 @@ CASES = [
         parties=(*DATA, SHUFFLER, ARBITER),
         sealed={"message": "sealed to the server", "shuffled": "sealed to the server"},
     ),
+    case(
+        "adaptive, local",
+        partial(adaptive, masked=False),
+        {"noise": "adaptive", "epsilon": 4.0, "aggregation": "local"},
+        sealed=PLAIN,
+        left=own_messages,
+        neighbours=neighbours(OWN)[1:4:2],
+        costs=cost(4.0),
+        hostile=(HOST,),
+    ),
+    case(
+        "clients of two steps, a followed clip",
+        clients,
+        {
+            "unit": "client",
+            "records": len(DATA),
+            "batch_size": len(DATA) * COIN,
+            "local_steps": 2,
+            "local_learning_rate": 0.5,
+            "clip": {"quantile": 0.5, "start": CLIP},
+            "noise_multiplier": MULTIPLIER,
+        },
+        sealed=MASKED,
+        left=opened_sums,
+        added=noise_of_sums,
+        neighbours=(
+            Neighbour(
+                "all records of the host",
+                HOST,
+                OTHER_CLIENT,
+                left={None: (2, 2 * STEPS + 2 * math.sqrt(DIMENSION + 1))},
+            ),
+        ),
+        hostile=(HOST,),
+    ),
+    case(
+        "local, two noised steps",
+        partial(rounds, masked=False, walks=2),
+        {"noise_multiplier": MULTIPLIER, "aggregation": "local", "local_steps": 2, "local_learning_rate": 0.5},
+        sealed=PLAIN,
+        hostile=(HOST,),
+    ),
+]
+CASES += [
+    replace(
+        CASES[0],
+        stage="predict",
+        setting="own rows",
+        step=predict,
+        released=lambda played, tables: [],
+        equal=scores_are_those_of_the_model,
+        left=lambda played: {},
+        added=lambda played: {},
+        neighbours=(replace(CASES[0].neighbours[0], left={}),),
+        light=True,
+    )
 ]

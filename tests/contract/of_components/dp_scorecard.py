@@ -164,7 +164,7 @@ def points_are_added(played, tables):
     for party in PARTIES:
         rows = tables[party].set_index("id").loc[written.index]
         for column in models[party]["data"]["scorecard"]["columns"]:
-            total += np.array(column["points"])[rows[column["name"]].to_numpy().astype(int)]
+            total += np.array(column["points"])[rows[column["column"]].to_numpy().astype(int)]
     scores = written["predict_score"].to_numpy(dtype=float)
     odds = (total - 600) / 20 * math.log(2) + math.log(50)
     yield scores, 1 / (1 + np.exp(odds))
