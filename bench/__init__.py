@@ -2,4 +2,4 @@
 
 from tests.own_home import Guard
 
-Guard()
+Guard().fail_at_exit()
