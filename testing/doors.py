@@ -348,8 +348,7 @@ def note_output(name: str, value: Any) -> None:
 
 
 _file_listeners: list[Callable[[Any], None]] = []
-# What Python tells of files that are written, and where in it the path stands.
-WRITES = {"open": 0, "os.rename": 1, "sqlite3.connect": 0}
+WRITES = {"open": 0, "os.rename": 1, "sqlite3.connect": 0}  # where the path stands in what Python tells
 
 
 def _hear_of_files() -> None:

@@ -1,4 +1,4 @@
-"""fate_dp.testing does what docs/testing.md says."""
+"""fate_dp.testing does what docs/testing.md says, and the guide's component declares what ours must."""
 
 import io
 import logging
@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from fate_dp.components.common.wire.kinds import Int
+from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.testing import FileWritten, LogLine, Sentence, Silence, play
 
 from .cases import GUEST, HOST
+from .installed import FILES, TEMPLATE
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = {"number": Int(64)}
@@ -73,3 +75,11 @@ def test_a_play_ends_where_all_wait_for_ever(tmp_path):
     assert {type(each) for each in errors.values()} == {Silence}
     with pytest.raises(Silence, match="which never comes"):
         raise errors[GUEST]
+
+
+def test_the_guarantee_of_the_guides_component_is_whole(tmp_path):
+    path = tmp_path / TEMPLATE / "guarantee.yaml"
+    path.parent.mkdir()
+    path.write_text(FILES[f"components/{TEMPLATE}/guarantee.yaml"])
+    declared = component_guarantee(TEMPLATE, tmp_path)
+    assert declared.promises and declared.disclosure.shows
