@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.own_home import CHANGED, Guard
+from tests.own_home import CHANGED, guard
 
 # Before the conftests of folders, which are imported ahead of all hooks.
-USERS_HOME = Guard()
+USERS_HOME = guard()
 # The machine may be busy with three parties' processes: a slow example is no failure, nor are slow draws. Examples are
 # the same in every run, so that no run fails by an example that the one before it did not try.
 settings.register_profile("unhurried", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

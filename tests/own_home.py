@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import suppress
+from functools import cache
 from multiprocessing import util
 from pathlib import Path
 
@@ -42,6 +43,12 @@ WATCHED = (
     *(f"os.{each}" for each in _CALLS),
 )
 """What Python tells of a use of files, with one or two paths first."""
+
+
+@cache
+def guard() -> Guard:
+    """The one of this process: a second one would be kept off the folders by the first."""
+    return Guard()
 
 
 class Guard:

@@ -57,14 +57,16 @@ def test_files_log_lines_and_sentences_are_recorded_with_whose_they_are(tmp_path
             Path(tmp_path, "draft").rename(tmp_path / "kept")
             Path(tmp_path, "kept").read_text()
             logging.getLogger("fate_dp.some.component").info("%d rows", 3)
-            raise TypeError("row 17 holds 0.4711")
+            raise ValueError("row 17 holds 0.4711")
         ctx.guest.get("number")
 
     played = play(step, [GUEST, HOST], tmp_path / "home", messages=MESSAGES)
     assert [Path(each.path).name for each in played.timeline.of(FileWritten, GUEST)] == ["draft", "kept"]
     assert [(each.level, each.text) for each in played.timeline.of(LogLine, GUEST)] == [("INFO", "3 rows")]
     (sentence,) = played.timeline.of(Sentence, GUEST)
-    assert sentence.text == str(played.errors[HOST]) and "TypeError" in sentence.text and "0.4711" not in sentence.text
+    assert (
+        sentence.text == str(played.errors[HOST]) and "(ValueError)" in sentence.text and "0.4711" not in sentence.text
+    )
 
 
 def test_a_play_ends_where_all_wait_for_ever(tmp_path):

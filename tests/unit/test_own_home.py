@@ -27,7 +27,7 @@ def test_the_home_of_whoever_runs_the_tests_is_neither_read_nor_written():
 
 CHILD = "import pathlib, sys; pathlib.Path(sys.argv[1], 'flip.key').write_text('x')"
 BENCH = f"""
-import os, subprocess, sys, bench
+import os, subprocess, sys, tests.conftest, bench
 from pathlib import Path
 user = sys.argv[1]
 assert Path.home() != Path(user) and os.environ["FATE_DP_HOME"].startswith(str(Path.home()))
