@@ -72,8 +72,8 @@ class ColumnBins:
         """The bin of each value, in the shape of ``values``; infinities lie beyond all cut points.
 
         Raises:
-            InvalidArgument: values are no numbers, or one is missing and there is no bin for it. That one is missing
-                may be private: other parties get the error's ``public`` sentence.
+            InvalidArgument: values are no numbers, or one is missing and there is no bin for it. The sentence names no
+                value, but that one is missing may be private: components pass it on as a private reason.
         """
         given = np.asarray(values)
         if given.dtype.kind not in "fiu":
@@ -81,7 +81,7 @@ class ColumnBins:
         numbers = given.astype(np.float64)
         absent = np.isnan(numbers)
         if not self.missing and absent.any():
-            raise InvalidArgument.private(f"Column {self.name!r} has missing values but no bin for them.")
+            raise InvalidArgument(f"Column {self.name!r} has missing values but no bin for them.")
         if self.categories is None:
             codes = np.searchsorted(np.array(self.cuts, dtype=np.float64), numbers, side="left")
         else:

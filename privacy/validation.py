@@ -20,15 +20,6 @@ PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
 class InvalidArgument(ValueError):
     """An argument is not what it must be: one sentence that names it, its value and what is allowed."""
 
-    public: str
-
-    @classmethod
-    def private(cls, sentence: str) -> InvalidArgument:
-        """The error of a private argument, of which other parties are told ``public`` alone."""
-        error = cls(sentence)
-        error.public = "A private value cannot be used; that party's log says why."
-        return error
-
     @classmethod
     def of(cls, name: str, value: object, allowed: str) -> InvalidArgument:
         """The error of the argument ``name``, whose ``value`` must be ``allowed``."""

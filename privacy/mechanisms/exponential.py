@@ -74,7 +74,7 @@ def check_scores(scores: ArrayLike) -> list[float]:
             "list of numbers of at most 64 bits."
         )
     if not np.isfinite(scores).all():
-        raise InvalidArgument.private("scores hold a NaN or an infinity but must be finite.")
+        raise InvalidArgument("scores hold a NaN or an infinity but must be finite.")
     # In an array, a list that mixes floats with whole numbers has lost digits of the latter.
     return scores.tolist() if given is scores else [np.asarray(score).item() for score in given]
 

@@ -125,7 +125,7 @@ def _clamped(integers: NDArray[Any], most: int) -> NDArray[Any]:
 def _checked_values(values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8 or not np.isfinite(array).all():
-        raise InvalidArgument.private(
+        raise InvalidArgument(
             f"The value of the query must hold {allowed} of at most 64 bits, without NaN or infinity."
         )
     return array

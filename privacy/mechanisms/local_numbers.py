@@ -100,7 +100,7 @@ class PiecewiseLaw:
         """Index of the grid point below each value, and the probability of taking the one above."""
         numbers = np.asarray(values, dtype=np.float64)
         if not ((numbers >= self.low) & (numbers <= self.high)).all():
-            raise InvalidArgument.private(f"A value lies outside the declared bounds [{self.low:g}, {self.high:g}].")
+            raise InvalidArgument(f"A value lies outside the declared bounds [{self.low:g}, {self.high:g}].")
         at = (numbers - self.low) / ((self.high - self.low) / (self.points - 1))
         below = np.clip(np.floor(at), 0, self.points - 2).astype(np.int64)
         return below, np.clip(at - below, 0.0, 1.0)

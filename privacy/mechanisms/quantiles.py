@@ -79,7 +79,7 @@ def private_quantiles(counts: ArrayLike, quantiles: int, epsilon: float, rng: Rn
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not 2 <= given.size <= GRID_CELLS or (given < 0).any():
-        raise InvalidArgument.private(
+        raise InvalidArgument(
             f"counts have {given.size} values of type {given.dtype} along {given.ndim} axes but must be whole numbers of at "
             f"least 0, 2 to {GRID_CELLS} of them."
         )

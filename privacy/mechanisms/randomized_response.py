@@ -106,7 +106,7 @@ def flip_indices(indices: ArrayLike, epsilon: float, classes: int, rng: Rng = No
     given, classes, stream = np.asarray(indices), check_classes(classes), open_stream(rng)
     is_whole = given.dtype.kind in "biu" or not given.size
     if not is_whole or not ((given >= 0) & (given < classes)).all():
-        raise InvalidArgument.private(f"indices must be whole numbers from 0 to {classes - 1}, for {classes} classes.")
+        raise InvalidArgument(f"indices must be whole numbers from 0 to {classes - 1} (the number of classes less 1).")
     true = given.astype(np.int64)
     flips = bernoulli(safe_flip_probability(epsilon, classes), true.shape, stream)
     steps = 1 + uniform_below(classes - 1, true.shape, stream)

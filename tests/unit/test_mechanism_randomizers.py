@@ -201,5 +201,5 @@ def test_a_radius_or_epsilon_out_of_range_is_refused():
 def test_an_index_that_only_one_input_can_answer_is_refused(indices):
     with pytest.raises(InvalidArgument) as refusal:
         flip_indices(indices, 1.0, 2)
-    assert str(refusal.value) == "indices must be whole numbers from 0 to 1, for 2 classes."
+    assert str(refusal.value) == "indices must be whole numbers from 0 to 1 (the number of classes less 1)."
     assert flip_indices([], 1.0, 2).tolist() == [] and flip_indices([True, False], 700.0, 2).tolist() == [1, 0]
