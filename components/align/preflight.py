@@ -26,7 +26,7 @@ from ..common.charges import Charges, home_of, remembered_dataset
 from ..common.frames import DataFrame, Table
 from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
 from ..protocols.federation import Context, roles
-from ..protocols.preflight import Preflight, PrivateReason, Together
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason, Together, about_settings
 from .settings import Settings
 
 PURPOSE = "align: number of matches"
@@ -105,7 +105,7 @@ DUMMIES_AT_ONCE = 4096
 def check_table(frame: DataFrame, role: str) -> None:
     """What can be aligned: rows with ids of their own, and finite numbers below 16; at the host no label."""
     if frame.shape[0] == 0:
-        raise ValueError("The table has no rows; there is nothing to align.")
+        raise PublicReason("The table has no rows; there is nothing to align.")
     frames.refuse_weights(frame)
     if role == "host":
         frames.refuse_label_column(frame)
@@ -150,11 +150,11 @@ def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
 
 
 def _check_labels(frame: DataFrame) -> None:
-    try:
-        labels = frames.label_blocks(frame)
-    except ValueError as error:
-        raise PrivateReason(str(error), "The label column is not numeric; labels must be numbers.") from error
-    worst = labels.mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0)).reduce(max)
+    worst = (
+        frames.label_blocks(frame)
+        .mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0))
+        .reduce(max)
+    )
     if not worst < LARGEST:
         raise ValueError(
             f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."
@@ -193,6 +193,7 @@ class Terms(Preflight):
     party's dummies, see `privacy.mechanisms.dummy_count`.
 
     Attributes:
+        facts: what the other party is told of this one.
         charges: of the hidden size; None where the size is not hidden.
         label_privacy: what the guest's ledger says of the labels; None where it says nothing of them.
         dataset: this party's name of its table in its ledger.
@@ -201,6 +202,7 @@ class Terms(Preflight):
     settings: Settings
     frame: DataFrame
     private_key: PrivateKey
+    facts: dict = field(init=False)
     charges: Charges | None = None
     label_privacy: dict | None = None
     dataset: str = ""
@@ -213,6 +215,7 @@ class Terms(Preflight):
     def check(self) -> dict:
         check_table(self.frame, self.role)
         facts, settings = self._facts(), self.settings
+        self.facts = facts
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
             self.charges = Charges(self.ctx, self.frame, REFUSAL)
@@ -230,11 +233,11 @@ class Terms(Preflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
         if facts["asked"] != self._asked():
-            raise ValueError(
+            raise PublicReason(
                 f"The host was asked for {facts['asked']}, the guest for {self._asked()}; set the same at both."
             )
         _checked_key(facts["public"], self.settings, "host")
-        return {"guest": self._facts(), "host": facts["public"]}
+        return {"guest": self.facts, "host": facts["public"]}
 
     def agree(self) -> dict:
         """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}."""
@@ -277,21 +280,28 @@ class Terms(Preflight):
             return None
 
 
-def peer_key(ctx: Context, terms: dict, settings: Settings, role: str) -> PublicKey:
-    """The other party's key; refused at both parties if it is none."""
+def peer_key(own: Terms, terms: dict) -> PublicKey:
+    """The other party's key, once the terms say of this party what it said; refused at both parties."""
 
     def checked() -> PublicKey:
-        facts = terms[OTHER[role]]
-        key = _checked_key(facts, settings, OTHER[role])
-        if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
-            raise ValueError(f"The {OTHER[role]} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
-        return key
+        if terms[own.role] != own.facts:
+            raise PublicReason(f"The guest's terms say other facts of the {own.role} than it told itself.")
+        return _checked_key(terms[OTHER[own.role]], own.settings, OTHER[own.role])
 
-    return Together(ctx)("keys", checked)
+    return Together(own.ctx)("keys", checked)
 
 
+@about_settings()
 def _checked_key(facts: dict, settings: Settings, owner: str) -> PublicKey:
+    if facts["columns"] != facts["features"] + (owner == "guest") * (1 + facts["labelled"]):
+        raise PublicReason(
+            f"The {owner} told {facts['columns']} columns, which are not its features, label and membership."
+        )
+    if owner == "host" and facts["labelled"]:
+        raise PublicReason("The host told of a label; only the guest has labels.")
+    if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
+        raise PublicReason(f"The {owner} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
     key = PublicKey.from_wire(facts["public_key"])
     if key.key_length != settings.key_length:
-        raise ValueError(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
+        raise PublicReason(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
     return key

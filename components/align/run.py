@@ -29,7 +29,7 @@ from fate_dp.privacy.noise.stream import KEY_BYTES
 from ..common.frames import DataFrame, Table
 from ..protocols.federation import Context
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
-from ..protocols.preflight import Preflight, show_summary
+from ..protocols.preflight import Preflight, PublicReason, show_summary
 from . import tagged_tables
 from .preflight import OTHER, Terms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
 from .settings import Settings
@@ -45,7 +45,7 @@ def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, 
     _, private_key = generate_keypair(settings.key_length, primes=3)
     preflight, hidden = Terms(ctx, settings, frame, private_key), settings.hide_size
     terms, role = preflight.agree(), preflight.role
-    other_key = peer_key(ctx, terms, settings, role)
+    other_key = peer_key(preflight, terms)
     preflight.charge()
     dummies = dummy_names(role, draw_dummy_count(hidden.epsilon, hidden.pool), hidden.pool) if hidden else []
     own_blocks = record_blocks(frame, role, dummies)
@@ -151,6 +151,8 @@ class Settlement(Preflight):
     def rows(self) -> Any:
         """The number of rows of ``counted``, the same at both parties; None where nothing is counted."""
         rows = self.agree()["rows"]
+        if rows != self.found:
+            raise PublicReason(f"The guest says {rows} rows after {self.stage}, and this party counts {self.found}.")
         logger.info("align has its %s, step %d of %d.", self.stage, STAGES.index(self.stage) + 1, len(STAGES))
         return rows
 
@@ -158,15 +160,15 @@ class Settlement(Preflight):
         if self.arrived is not None:
             received, announced = self.arrived
             if received.count() != announced:
-                raise ValueError(
+                raise PublicReason(
                     f"The other party sent {received.count()} rows of {self.stage} and had announced {announced}."
                 )
         problem = None if self.table is None else tagged_tables.problem_in(self.table)
         if problem is not None:
-            raise ValueError(problem)
+            raise PublicReason(problem)
         self.found = None if self.counted is None else self.counted.count()
         if self.wanted is not None and self.found != self.wanted:
-            raise ValueError(
+            raise PublicReason(
                 f"The other party sent {self.stage} of records that are none of the {self.wanted} matches."
             )
         return {"rows": self.found}
@@ -174,11 +176,11 @@ class Settlement(Preflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
         if facts["rows"] != self.found:
-            raise ValueError(
+            raise PublicReason(
                 f"The parties count {self.found} and {facts['rows']} matches; one did not follow the protocol."
             )
         if self.found == 0:
-            raise ValueError("The parties have no ids in common; there is nothing to align.")
+            raise PublicReason("The parties have no ids in common; there is nothing to align.")
         return facts
 
 

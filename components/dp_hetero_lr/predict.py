@@ -34,7 +34,7 @@ from ..common.frames import (
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
 from ..protocols.federation import Context, check_roles, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, PrivateReason
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of
@@ -79,7 +79,7 @@ class GuestPreflight(Preflight):
         own = len(columns_of(self.document))
         for name, facts in hosts.items():
             if facts["models"] != own:
-                raise ValueError(
+                raise PublicReason(
                     f"input_model of the guest holds {own} models, that of {name} {facts['models']}; take those of one training."
                 )
 
@@ -102,7 +102,7 @@ class HostPreflight(Preflight):
         check_scored_rows(self.frame, header_of(self.document))
         self.release = release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
-            raise ValueError(refusal("The host"))
+            raise PublicReason(refusal("The host"))
         release.check(self.frame, self.columns)
         return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
 
@@ -140,7 +140,7 @@ def predict_arbiter(ctx: Context) -> None:
 def require_table(frame: DataFrame) -> None:
     """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
     if frame is None:
-        raise ValueError("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
+        raise PublicReason("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
 
 
 def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
@@ -202,11 +202,11 @@ class EncryptedGuest(GuestPreflight):
     def check_rows(self) -> None:
         """The guest's table needs rows, sound features, and the guest's own columns; the hosts' are not known yet."""
         if self.frame is None:
-            raise ValueError(
+            raise PublicReason(
                 "The guest has no test_data; it must bring the rows to score, with all columns of the model."
             )
         if self.frame.shape[0] == 0:
-            raise ValueError("The guest's table has no rows to score.")
+            raise PublicReason("The guest's table has no rows to score.")
         names = set(self.frame.schema.columns)
         missing = next((name for name in header_of(self.document) if name not in names), None)
         if missing is not None:
@@ -220,7 +220,7 @@ class EncryptedGuest(GuestPreflight):
         what = f"{rows} rows" if models == 1 else f"{rows} rows by {models} models, {rows * models} scores,"
         for name, facts in hosts.items():
             if rows * models > facts["rows_left"]:
-                raise ValueError(
+                raise PublicReason(
                     f"This job asks {name} to score {what} with its weights, but it allows only "
                     f"{facts['rows_left']} more; ask for fewer rows, or ask its operator, who changes that with `fate-dp cap`."
                 )

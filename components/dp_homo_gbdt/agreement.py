@@ -26,9 +26,10 @@ from ..protocols.noisy_rounds.party_tables import (
     check_labels,
     check_parameters,
     check_same_columns,
+    check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight
+from ..protocols.preflight import Preflight, PublicReason, about_settings
 from .boosting import round_terms
 from .settings import TrainSettings, given_settings
 
@@ -55,10 +56,10 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
     """At each data party: refuse noise of the guest that does not keep what was asked for."""
     asked, reached = settings.epsilon, guarantee.epsilons[settings.relation]
     if asked is not None and reached > asked * ROUNDING:
-        raise ValueError(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
+        raise PublicReason(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     wanted = settings.noise_multiplier
     if wanted is not None and terms.noise_multiplier != wanted:
-        raise ValueError(
+        raise PublicReason(
             f"The guest asks for noise_multiplier {terms.noise_multiplier!r}, while the job says {wanted!r}."
         )
 
@@ -98,19 +99,21 @@ class Tables(Preflight):
     columns: list[str] = field(default_factory=list)
 
     def check(self) -> dict:
-        settings = self.settings = given_settings(self.given)
-        self.federation = federation_of(self.ctx.federation.parties)
+        with about_settings():
+            settings = self.settings = given_settings(self.given)
+            self.federation = federation_of(self.ctx.federation.parties)
         if own_party(self.ctx) == self.federation.server:
             return {}
         frame = check_labelled_rows(self.frame, settings.records, "the arbiter")
         self.columns = frame.schema.columns.to_list()
         if not self.columns:
-            raise ValueError("The table has no feature columns; each data party needs at least one.")
+            raise PublicReason("The table has no feature columns; each data party needs at least one.")
         require_numeric(frame, NOT_NUMERIC)
         check_labels(frame, CLASSES)
         refuse_derived_labels(home_of(self.ctx), frame)
         return {"columns": self.columns}
 
+    @about_settings()
     def commit(self, hosts: dict[str, dict]) -> dict:
         settings, names = self.settings, self.federation.names
         check_same_columns({name: self.columns if name == names[0] else hosts[name]["columns"] for name in names})
@@ -138,12 +141,13 @@ class Consent(Preflight):
         settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
         check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, len(federation.data)).with_noise(agreed["noise_multiplier"])
-        bins = settings.bins_of(agreed["columns"])
+        bins, guarantee = settings.bins_of(agreed["columns"]), guarantee_of(terms, settings.relation)
+        check_told({"promise": guarantee.to_json()}, agreed)
         if own_party(self.ctx) == federation.server:
-            self.agreement = Agreement(settings, federation, terms, agreed["promise"], bins)
+            self.agreement = Agreement(settings, federation, terms, guarantee.to_json(), bins)
             return {}
-        guarantee = guarantee_of(terms, settings.relation)
         check_promise(settings, terms, guarantee)
+        check_told({"columns": self.tables.columns}, agreed)
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(events_of(terms, settings.relation))
         self.agreement = DataAgreement(settings, federation, terms, guarantee.to_json(), bins, charges)

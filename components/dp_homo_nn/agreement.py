@@ -24,9 +24,10 @@ from ..protocols.noisy_rounds.party_tables import (
     check_labels,
     check_parameters,
     check_same_columns,
+    check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, PrivateReason
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason, about_settings
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension
@@ -43,9 +44,9 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
     require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
     federation = Federation.of(parties, settings.shuffler)
     if settings.shuffler is not None and federation.shuffler is None:
-        raise ValueError(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
+        raise PublicReason(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
     if not federation.hosts:
-        raise ValueError("The job names no host with data; dp_homo_nn trains over at least two parties.")
+        raise PublicReason("The job names no host with data; dp_homo_nn trains over at least two parties.")
     return federation
 
 
@@ -73,7 +74,7 @@ def check_alike(facts: dict) -> None:
     own, *_ = facts.values()
     for name, theirs in facts.items():
         if theirs["dimension"] != own["dimension"]:
-            raise ValueError(
+            raise PublicReason(
                 f"The model has {theirs['dimension']} parameters at {name} and {own['dimension']} at the guest; every "
                 "operator must allow the same one."
             )
@@ -116,13 +117,14 @@ class Tables(Preflight):
     facts: dict = field(default_factory=dict)
 
     def check(self) -> dict:
-        settings = self.settings = given_settings(self.given)
-        self.federation = federation_of(self.ctx.federation.parties, settings)
+        with about_settings():
+            settings = self.settings = given_settings(self.given)
+            self.federation = federation_of(self.ctx.federation.parties, settings)
         frame = self.frame
         if own_party(self.ctx) not in self.federation.data:
             if frame is not None:
                 # The shuffler's own messages would be among those that it shuffles, and hide nobody from it.
-                raise ValueError(
+                raise PublicReason(
                     "This party was given a table, but it holds no data in this training; keep its reader out."
                 )
             return {}
@@ -143,6 +145,7 @@ class Tables(Preflight):
         }
         return self.facts
 
+    @about_settings()
     def commit(self, hosts: dict[str, dict]) -> dict:
         settings, federation, own = self.settings, self.federation, self.facts
         facts = {name: own if name == federation.names[0] else hosts[name] for name in federation.names}
@@ -184,14 +187,19 @@ class Consent(Preflight):
         own = {name: agreed[name] for name in ("own_noise", "own_sampling")}
         noised = replace(terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]), **own)
         chosen, terms = settled(settings, noised)
-        source, promise = self.tables.source, agreed["promise"]
+        source, promise = self.tables.source, promise_of(settings, terms, step, federation.ids)
+        check_told({"promise": promise}, agreed)
         if source is None:
             self.agreement = Agreement(chosen, federation, terms, promise, step)
             return {}
-        me = own_party(self.ctx)
-        personal = terms.at(federation.data.index(me))
+        me, facts, records = own_party(self.ctx), self.tables.facts, agreed["client_records"]
+        position = federation.data.index(me)
+        check_told(
+            {name: facts[name] for name in ("dimension", "groups", "records")},
+            {**agreed, "records": records and records[position]},
+        )
+        personal = terms.at(position)
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
-        promise = promise_of(settings, terms, step, federation.ids)
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(charged_events(settings, personal, step=step))
         self.agreement = DataAgreement(chosen, federation, terms, promise, step, source, charges)

@@ -23,7 +23,6 @@ from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET,
 
 from ..common.frames import DataFrame, Table, bad_feature, feature_blocks, label_blocks
 from ..protocols.federation import Context
-from ..protocols.preflight import PrivateReason
 from ..protocols.shared_descent import JointColumns, Keys
 
 NOT_NUMERIC = "columns hold the numbers of bins"
@@ -41,7 +40,7 @@ def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
     """Table of `Binned` blocks; the frame's columns hold the numbers of bins, and at the guest the labels 0 and 1.
 
     Raises:
-        PrivateReason: a value that is no bin of its column, or a label beside 0 and 1.
+        ValueError: a value that is no bin of its column, or a label beside 0 and 1.
     """
     names, counts = frame.schema.columns.to_list(), np.array(sizes.counts)
     wrong = feature_blocks(frame).mapValues(partial(_strange, counts=counts)).reduce(np.logical_or)
@@ -56,10 +55,7 @@ def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
         return places
     labels = label_blocks(frame)
     if not labels.mapValues(lambda block: bool(np.isin(block, (0.0, 1.0)).all())).reduce(lambda a, b: a and b):
-        raise PrivateReason(
-            "A label is neither 0 nor 1; dp_scorecard tells these two classes apart.",
-            public="A label is neither 0 nor 1; dp_scorecard tells these two classes apart.",
-        )
+        raise ValueError("A label is neither 0 nor 1; dp_scorecard tells these two classes apart.")
     return places.join(labels, lambda block, own: block._replace(targets=(TARGET * (2 * own - 1)).astype(np.int64)))
 
 

@@ -29,12 +29,11 @@ from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
 from ..protocols.federation import Context, check_roles, others
-from ..protocols.preflight import Preflight, PrivateReason, show_summary
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason, about_settings, show_summary
 from .chain import asks_hosts, check_plan, check_tables
 from .settings import Settings
 
 REFUSAL = "The cap that this party's operator set for these labels does not allow these flips."
-LABELS_UNFIT = "The labels there do not allow these flips; that party's operator can see why."
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,12 @@ class Flips:
         classes = list(self.classes)
         found = frames.distinct_labels(frame, limit=len(classes))
         if len(found) > len(classes):
-            raise PrivateReason(
+            raise ValueError(
                 f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
-                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3].",
-                LABELS_UNFIT,
+                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3]."
             )
         if not found <= set(classes):
-            raise PrivateReason(f"A label lies outside the declared classes {classes}.", LABELS_UNFIT)
+            raise ValueError(f"A label lies outside the declared classes {classes}.")
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""
@@ -93,7 +91,7 @@ class NoisyNumbers:
         low, high = self.law.low, self.law.high
         within = frames.label_blocks(frame).mapValues(lambda labels: bool(((labels >= low) & (labels <= high)).all()))
         if not within.reduce(operator.and_):
-            raise PrivateReason(f"A label lies outside the declared bounds [{low:g}, {high:g}].", LABELS_UNFIT)
+            raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """As those of `Flips`."""
@@ -153,15 +151,17 @@ class GuestPreflight(Preflight):
         frames.check_guest_table(self.frame)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
         if has_synthetic_rows(self.frame):
-            raise ValueError(
+            raise PublicReason(
                 "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
             )
         self.draw.check_labels(self.frame)
         check_source(self.home, self.frame, self.settings.label_source)
-        if self.planned is not None:
-            check_plan(*self.planned)
-        if self.known is not None:
-            enforce(self.home.policy.job_check, refusal_for_labels(trace(self.known)))
+        policy = self.home.policy
+        with about_settings():
+            if self.planned is not None:
+                check_plan(*self.planned)
+            if self.known is not None:
+                enforce(policy.job_check, refusal_for_labels(trace(self.known)))
         return {}
 
     def commit(self, hosts: Mapping[str, dict]) -> dict:

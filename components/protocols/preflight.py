@@ -7,14 +7,16 @@ first one, with the name of the party, to everybody: all of them raise it.
 The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
 message.
 
-Where the full sentence would tell others what only its own party may know, it is a `PrivateReason`.
+Others read only what is meant for them: a `PublicReason`, or the public half of a `PrivateReason`. Of any other error, which
+may quote data or a path, they learn that there was one.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -39,12 +41,35 @@ class Refused(ValueError):
     """A job was refused before any work; the message is one sentence that names the party and the reason."""
 
 
+class PublicReason(ValueError):
+    """A refusal that every party reads in full: it speaks of settings, or of what parties have told each other, never of data."""
+
+    def __init__(self, message: str):
+        super().__init__(message)
+        self.public = message
+
+
 class PrivateReason(ValueError):
     """A refusal whose full sentence stays with its own party; ``public`` is the one for the others."""
 
     def __init__(self, message: str, public: str):
         super().__init__(message)
         self.public = public
+
+
+@contextmanager
+def about_settings() -> Iterator[None]:
+    """What is refused within follows from settings and public numbers alone, so that every party may read why."""
+    try:
+        yield
+    except ValueError as error:
+        if hasattr(error, "public"):
+            raise
+        raise PublicReason(str(error)) from error
+
+
+UNTOLD = "This party's data or files do not allow the task; its operator can see why."
+"""What others read of any other error."""
 
 
 class Attempt(NamedTuple):
@@ -120,14 +145,13 @@ def agree(
 def _attempt(ctx: Context, step: Callable[[], dict]) -> Attempt:
     try:
         return Attempt(facts=step())
-    except ValueError as error:
-        name = party_name(ctx)
-        return Attempt(problem=f"{name}: {getattr(error, 'public', error)}", detail=f"{name}: {error}")
     except Exception as error:
-        # The others wait for a verdict: they get one, and the cause stays in this party's log.
-        logger.exception("the check before the job failed")
-        problem = f"{party_name(ctx)}: The check before the job failed ({type(error).__name__}); see that party's log."
-        return Attempt(problem=problem, detail=problem)
+        # The others wait for a verdict: they get one, and the cause stays here.
+        logger.error("the check before the job failed: %s", error, exc_info=not isinstance(error, ValueError))
+        name, detail = party_name(ctx), str(error)
+        if not isinstance(error, ValueError):
+            detail = f"The check before the job failed ({type(error).__name__}); see this party's log."
+        return Attempt(problem=f"{name}: {getattr(error, 'public', UNTOLD)}", detail=f"{name}: {detail}")
 
 
 def _other_version(ctx: Context, reports: dict) -> str | None:

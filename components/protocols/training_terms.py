@@ -30,6 +30,7 @@ from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
 
 from .optimizers import PartyOptimizer, correction_epochs
+from .preflight import PublicReason
 
 BINARY = (0.0, 1.0)
 CURVATURE = {"binomial": 4, "gaussian": 1}
@@ -139,7 +140,7 @@ class PartyNoise:
     def from_wire(cls, wire: dict) -> PartyNoise:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {field.name for field in fields(cls)}:
-            raise ValueError("A party's part of the noise is not of the form that this version knows.")
+            raise PublicReason("A party's part of the noise is not of the form that this version knows.")
         return cls(**wire)
 
 
@@ -208,7 +209,7 @@ class NoiseTerms:
     def check_size(self, rows: int) -> None:
         """Refuse noise that exceeds what masks are made for: sums of ``rows`` products of mean square 2^8 each."""
         if self.largest[-1] > rows * 2.0**MEAN_SQUARE_BITS:
-            raise ValueError(
+            raise PublicReason(
                 f"The noise may reach {self.largest[-1]:.3g}, and sums over {rows} records are masked up to "
                 f"{rows * 2**MEAN_SQUARE_BITS}; raise noise_epsilon, lower noise_radius, or take more records."
             )
@@ -235,7 +236,7 @@ class NoiseTerms:
     def from_wire(cls, wire: dict) -> NoiseTerms:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {"kind", "fit", "parties"}:
-            raise ValueError(OTHER_NOISE)
+            raise PublicReason(OTHER_NOISE)
         return cls(wire["kind"], wire["fit"], tuple(map(PartyNoise.from_wire, wire["parties"])))
 
 
@@ -289,19 +290,19 @@ class TrainingTerms:
     def from_wire(cls, wire: dict, descent: Descent) -> TrainingTerms:
         """Raises ValueError, one sentence, for what is not of the form that `to_wire` gives."""
         if not isinstance(wire, dict) or wire.keys() != set(WIRE):
-            raise ValueError(MALFORMED)
+            raise PublicReason(MALFORMED)
         if type(wire["rows"]) is not int or not _are_whole(wire["features"]):
-            raise ValueError(OTHER_SIZES)
+            raise PublicReason(OTHER_SIZES)
         if type(wire["mean_square_bits"]) is not int:
-            raise ValueError(OTHER_BOUND)
+            raise PublicReason(OTHER_BOUND)
         if not _are_classes(wire["classes"]):
-            raise ValueError(
+            raise PublicReason(
                 "The guest's classes are not two or more numbers in ascending order; this host trains on no others."
             )
         epochs = [wire[name] for name in ("flipback_epochs", "correction_epochs", "score_epochs")]
         batches = isinstance(wire["batches"], list) and all(_are_whole(bounds, 2) for bounds in wire["batches"])
         if not batches or not all(map(_are_whole, epochs)) or not isinstance(wire["optimizer"], dict):
-            raise ValueError(MALFORMED)
+            raise PublicReason(MALFORMED)
         sequences = {name: tuple(value) for name, value in wire.items() if isinstance(value, list)}
         sequences["batches"] = tuple(map(tuple, wire["batches"]))
         noise = None if wire["noise"] is None else NoiseTerms.from_wire(wire["noise"])
@@ -349,7 +350,7 @@ class TrainingTerms:
             rule = PartyOptimizer([0.0], self.optimizer, self.descent.scheduler)
             return rule.learning_rates(self.descent.epochs)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
+            raise PublicReason(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
 
     def update_rule(self, learning_rates: Sequence[float]) -> UpdateRule:
         """The optimiser's rule, linear in weights and gradients; refuses parameters that are not."""
@@ -401,7 +402,7 @@ class TrainingTerms:
             return
         least = self.noise.least_ridge(self.rows)
         if self.optimizer["penalty"] != "l2" or not self._ridge >= least * (1 - 1e-9):
-            raise ValueError(
+            raise PublicReason(
                 f"The guest plans a ridge of {self.optimizer['alpha']:g}, but noise needs at least {least:g}."
             )
 

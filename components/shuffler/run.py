@@ -26,9 +26,9 @@ from fate_dp.privacy.mechanisms.randomized_response import grid_randomized_respo
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.charges import Charges
-from ..common.frames import DataFrame, block_of, feature_blocks, require_distinct_ids
+from ..common.frames import DataFrame, block_of, feature_blocks, refuse_weights, require_distinct_ids
 from ..protocols.federation import Context, Federation, PartyId, name_of, own_party, party_name, party_of, require
-from ..protocols.preflight import Preflight, PrivateReason, Together, show_summary
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason, Together, about_settings, show_summary
 from ..protocols.sealed_shuffle import Analyzer, Encoder, InvalidMessage, MessageFormat, TooFewMessages, shuffle
 from .settings import Request, Settings
 from .statistics import OBSERVERS, calibrated_epsilon0, document, epsilon_of, events_of, statistic, summary
@@ -63,9 +63,11 @@ def federation_of(parties: Sequence[PartyId], shuffler: str) -> Federation:
     federation = Federation.of(parties, shuffler)
     if federation.shuffler is None:
         hosts = ", ".join(number for role, number in parties if role == "host")
-        raise ValueError(f"shuffler is {shuffler!r}; it must be the party id of a host, one of {hosts}.")
+        raise PublicReason(f"shuffler is {shuffler!r}; it must be the party id of a host, one of {hosts}.")
     if not federation.hosts:
-        raise ValueError("The job names no host beside the shuffler; records of one party hide among those of others.")
+        raise PublicReason(
+            "The job names no host beside the shuffler; records of one party hide among those of others."
+        )
     return federation
 
 
@@ -136,19 +138,20 @@ class Terms(Preflight):
         if own_party(self.ctx) == federation.shuffler:
             # Its own messages would be among those that it shuffles, and hide nobody from it.
             if self.frame is not None:
-                raise ValueError(
+                raise PublicReason(
                     "The shuffler was given a table; name a host that brings no data, and keep its reader out."
                 )
         elif not self.ctx.is_on_arbiter:
             check_table(self.frame, self.settings.requests)
         return {"asked": self.settings.to_json()}
 
+    @about_settings()
     def commit(self, hosts: dict[str, dict]) -> dict:
         own = self.settings.to_json()
         for name, theirs in ((name, facts["asked"]) for name, facts in hosts.items()):
             differing = next((field for field in own if theirs.get(field) != own[field]), None)
             if differing is not None:
-                raise ValueError(
+                raise PublicReason(
                     f"{differing} is {theirs.get(differing)!r} at {name} and {own[differing]!r} at the guest; all parties "
                     "must ask for the same, since only messages of one kind hide each other."
                 )
@@ -164,10 +167,10 @@ def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
     """Rows with ids of their own, and a numeric column for every request. Values are not looked at: those outside the
     declared range are clamped, so that no record decides whether the job goes on."""
     if frame is None or frame.shape[0] == 0:
-        raise ValueError("The party has no rows; every party but the shuffler and the arbiter answers for its records.")
-    if frame.schema.weight_name is not None:
-        name = frame.schema.weight_name
-        raise ValueError(f"The table has the weight column {name!r}; sample weights are not supported.")
+        raise PublicReason(
+            "The party has no rows; every party but the shuffler and the arbiter answers for its records."
+        )
+    refuse_weights(frame)
     columns = frame.schema.columns.to_list()
     for name in dict.fromkeys(request.column for request in requests):
         wrong, for_others = "not among the table's feature columns", "no feature column"
@@ -187,13 +190,15 @@ def check_promise(terms: dict, settings: Settings) -> None:
     own, epsilon0 = settings.to_json(), terms["epsilon0"]
     differing = next((name for name, value in own.items() if terms["settings"].get(name) != value), None)
     if differing is not None:
-        raise ValueError(f"{differing} must be {own[differing]!r}, as in the job, got another one from the guest.")
+        raise PublicReason(f"{differing} must be {own[differing]!r}, as in the job, got another one from the guest.")
     if settings.epsilon0 is not None and epsilon0 != settings.epsilon0:
-        raise ValueError(f"The guest sets epsilon0 to {epsilon0!r}; the job says {settings.epsilon0!r}.")
+        raise PublicReason(f"The guest sets epsilon0 to {epsilon0!r}; the job says {settings.epsilon0!r}.")
     reached = epsilon_of(settings.requests, epsilon0, settings.min_messages, settings.delta)
     allowed = terms["epsilon"] if settings.epsilon is None else min(settings.epsilon, terms["epsilon"])
     if reached > allowed * (1 + LAST_BITS) or terms["epsilon"] > reached * (1 + LAST_BITS):
-        raise ValueError(f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}.")
+        raise PublicReason(
+            f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}."
+        )
 
 
 @dataclass

@@ -23,16 +23,16 @@ from ..common.frames import (
     collect_column,
     feature_blocks,
     label_blocks,
+    refuse_weights,
     require_distinct_ids,
     require_rows,
 )
 from ..protocols.federation import Context, require
-from ..protocols.preflight import Preflight, PrivateReason, show_summary
+from ..protocols.preflight import Preflight, PrivateReason, PublicReason, show_summary
 from .settings import MAX_SEED, Settings
 
 Groups = Sequence[Sequence[str]]
 """Names of the one-hot columns of each group."""
-LABELS_UNFIT = "The labels there do not allow this over-sampling; that party's operator can see why."
 
 
 def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str]) -> None:
@@ -40,18 +40,19 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
     require_rows(frame)
     schema = frame.schema
     if schema.label_name is None:
-        raise ValueError("The training table has no label column; every party that over-samples needs its own labels.")
-    if schema.weight_name is not None:
-        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
+        raise PublicReason(
+            "The training table has no label column; every party that over-samples needs its own labels."
+        )
+    refuse_weights(frame)
     if not schema.columns.to_list():
-        raise ValueError("The table has no feature columns; over-sampling needs at least one.")
+        raise PublicReason("The table has no feature columns; over-sampling needs at least one.")
     for name in (name for group in groups for name in group if name not in schema.columns):
         raise PrivateReason(
             f"groups has the column {name!r}, which the table does not have.",
             public="A column of groups is not in the table there; that party's operator can see which.",
         )
     if not interpolated:
-        raise ValueError("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
+        raise PublicReason("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
     for name in schema.columns:
         block = block_of(frame, name)
         if not block.is_numeric():
@@ -61,7 +62,7 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
             raise bad_feature(name, whole)
     require_distinct_ids(frame)
     if has_synthetic_rows(frame):
-        raise ValueError("The table was over-sampled before; use the one without synthetic rows.")
+        raise PublicReason("The table was over-sampled before; use the one without synthetic rows.")
 
 
 def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -> None:
@@ -73,28 +74,26 @@ def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -
     for group in groups:
         values = features[:, [columns.index(name) for name in group]]
         if not np.isin(values, (0.0, 1.0)).all() or not (values.sum(axis=1) == 1.0).all():
-            raise PrivateReason(
+            raise ValueError(
                 f"The group of {group[0]!r} is not one-hot: in every row one of its {len(group)} columns must be 1 and "
-                "the others 0.",
-                public="A group of columns is not one-hot there; that party's operator can see which.",
+                "the others 0."
             )
 
 
 def check_labels(labels: np.ndarray, neighbours: int) -> None:
     """Labels (n,): none missing, two classes, of which one is smaller and still has enough neighbours."""
     if np.isnan(labels).any():
-        raise PrivateReason("A label is missing; every record must have one.", public=LABELS_UNFIT)
+        raise ValueError("A label is missing; every record must have one.")
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) != 2:
-        raise PrivateReason(f"The labels take {len(classes)} values; over-sampling needs two.", public=LABELS_UNFIT)
+        raise ValueError(f"The labels take {len(classes)} values; over-sampling needs two.")
     if counts.min() == counts.max():
         # Without a synthetic row nothing would tell later steps that a record was looked at together with others.
-        raise PrivateReason("Both classes have the same number of rows; leave smote out.", public=LABELS_UNFIT)
+        raise ValueError("Both classes have the same number of rows; leave smote out.")
     if counts.min() <= neighbours:
-        raise PrivateReason(
+        raise ValueError(
             f"The label {classes[counts.argmin()]:g} has {counts.min()} rows; with neighbours {neighbours} it needs at "
-            f"least {neighbours + 1}.",
-            public=LABELS_UNFIT,
+            f"least {neighbours + 1}."
         )
 
 

@@ -245,9 +245,9 @@ def test_a_broker_stopped_for_half_a_minute_fails_a_job_with_a_reason(first_flip
 
 
 def test_a_host_that_refuses_is_heard_by_the_guests_user_and_nothing_is_spent(first_flips, here):
-    """The host's own sentence comes through the preflight; both ledgers are as before."""
+    """The guest's user reads who refuses; both ledgers are as before."""
     before = [here.ledger(party_id) for party_id in (GUEST, HOST_ID)]
-    with pytest.raises(JobFailed, match="^host 10000: A feature is constant") as failure:
+    with pytest.raises(JobFailed, match="^host 10000: This party's data or files do not allow the task") as failure:
         here.run(two_tasks(replace(TABLES, host="host_constant")))
     print(f"\n  the guest's user is told: {failure.value}", end="\n  ")
     assert [here.ledger(party_id) for party_id in (GUEST, HOST_ID)] == before

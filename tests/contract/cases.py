@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
+from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
 
@@ -150,14 +153,30 @@ class Case:
         """The play on its own tables, once for all clauses."""
         if self.name not in _bases:
             with TemporaryDirectory() as folder:
-                _bases[self.name] = self.play(Path(folder))
+                played = _bases[self.name] = self.play(Path(folder))
+                _on_disk[self.name] = {party: releases_at(played.home, party) for party in self.parties}
         return _bases[self.name].check()
+
+    @property
+    def on_disk(self) -> Mapping[PartyId, int]:
+        """How many releases each party's ledger of the base holds."""
+        return _on_disk[self.name]
 
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
 
 
 _bases: dict[str, Played] = {}
+_on_disk: dict[str, Mapping[PartyId, int]] = {}
+
+
+def releases_at(home: Path, party: PartyId) -> int:
+    """How many releases a party's ledger holds on disk."""
+    path = party_folder(home, party[1]) / LEDGER_FILE
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM release").fetchone()[0])
 
 
 def declared(component: str) -> Mapping:

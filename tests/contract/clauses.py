@@ -11,9 +11,34 @@ from typing import Any
 import numpy as np
 
 from fate_dp.components.protocols.federation import PartyId
-from fate_dp.testing import Charge, Draw, Event, Killed, Message, Output, Played, Sentence, StreamOpened, leaves
+from fate_dp.testing import (
+    Charge,
+    Draw,
+    Event,
+    Killed,
+    Message,
+    Output,
+    Played,
+    Sentence,
+    Silence,
+    StreamOpened,
+    leaves,
+)
 
-from .cases import ADDED, NOISE, Case, Neighbour, Released, fits, messages_of, noise_of, same, step_between, steps_of
+from .cases import (
+    ADDED,
+    NOISE,
+    Case,
+    Neighbour,
+    Released,
+    fits,
+    messages_of,
+    noise_of,
+    releases_at,
+    same,
+    step_between,
+    steps_of,
+)
 
 
 def drawn_is_charged(case: Case, folder: Path) -> list[str]:
@@ -117,7 +142,7 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                     wrong.append(f"{party}: nothing that leaves depends on draw {place}, of release {number}")
                 elif left is not None and left.at < line.at:
                     wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
-    return wrong
+    return [*wrong, *_survives_a_kill(case, folder)]
 
 
 def _is_of(released: Released, line: Charge) -> bool:
@@ -187,25 +212,23 @@ def _hashable(leaf: Any) -> Any:
     return leaf.to_csv() if hasattr(leaf, "to_csv") else repr(leaf)
 
 
-def survives_a_kill(case: Case, folder: Path) -> list[str]:
-    """b: a party that dies right after any of its messages leaves a ledger that holds every release that had left."""
-    base, wrong = case.base, []
-    released = case.released(base, case.tables)
-    for party in {each.party for each in released}:
-        sent = [each for each in base.timeline.events if isinstance(each, Message) and each.party == party]
-        for number in sorted({0, len(sent) // 2, len(sent) - 1}):
-            seen = Counter()
+def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
+    """A party that dies right after it charged has the line on disk; the others wait, or read that it is gone."""
+    for party in {each.party for each in case.base.timeline.of(Charge)}:
+        most, seen = len(case.base.timeline.of(Charge, party)), Counter()
 
-            def kill(event: Event, party: PartyId = party, number: int = number, seen: Counter = seen) -> bool:
-                if isinstance(event, Message) and event.party == party:
-                    seen["sent"] += 1
-                    return seen["sent"] == number + 1
-                return False
+        def kill(event: Event, party: PartyId = party, most: int = most, seen: Counter = seen) -> bool:
+            seen["charged"] += isinstance(event, Charge) and event.party == party
+            return seen["charged"] == most and event.party == party
 
-            ended = case.play(folder / f"killed-{party[1]}-{number}", kill=kill)
-            if not isinstance(ended.errors.get(party), Killed):
-                wrong.append(f"{party} was not ended after message {number}")
-    return wrong
+        ended = case.play(folder / f"killed-{party[1]}", kill=kill)
+        if not isinstance(ended.errors.get(party), Killed):
+            yield f"{party} was not ended after its last charge"
+        if releases_at(ended.home, party) != case.on_disk[party]:
+            yield f"{party} died after it charged, and its ledger holds {releases_at(ended.home, party)}"
+        for other, error in ended.errors.items():
+            if other != party and not isinstance(error, (Silence, ValueError)):
+                yield f"{other} ends with {error!r} where {party} is silent"
 
 
 def neighbours_differ_by_no_more(case: Case, folder: Path) -> list[str]:
@@ -324,16 +347,25 @@ def _draws_by_place(played: Played) -> dict[tuple, list]:
 
 
 def streams_are_separated(case: Case, folder: Path) -> list[str]:
-    """f: no stream of random bits is opened twice, in one task or in two; what must persist is named with its reason."""
+    """f: no stream of random bits is opened twice, whatever one part of its label differs.
+
+    Within a task that holds for party, round, epoch, block, column, class and whatever else a case has two of. Of two
+    plays that differ in their entropy alone, or in the name of their task alone, they share what is named as persistent;
+    with the same entropy keys that are drawn anew are the same, and stand for themselves.
+    """
     first = case.base
-    second = case.play(folder / "two", task="two", secret=b"another").check()
-    wrong = []
-    for played, told in ((first, "one task"), (second, "another task")):
-        streams = _streams(case, played)
-        again = [each for each, count in Counter(streams).items() if count > 1]
-        wrong += [f"{party}: the stream {label[:80]!r} was opened twice in {told}" for party, _, label in again[:3]]
-    shared = set(_streams(case, first)) & set(_streams(case, second))
-    wrong += [f"{party}: two tasks share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
+    again = case.play(folder / "again", secret=b"another").check()
+    other = case.play(folder / "two", task="two").check()
+    streams, anew = _streams(case, first), _streams(case, again)
+    lasting = {key for _, key, _ in streams} & {key for _, key, _ in anew}
+    named = [each for each in _streams(case, other) if each[1] in lasting]
+    wrong = [
+        f"{party}: the stream {label[:80]!r} was opened twice in one task"
+        for (party, _, label), count in Counter(streams).items()
+        if count > 1
+    ]
+    for told, shared in (("runs", set(streams) & set(anew)), ("tasks", set(streams) & set(named))):
+        wrong += [f"{party}: two {told} share the stream {label[:80]!r}" for party, _, label in sorted(shared)[:3]]
     for start, count in case.opened.items():
         found = sum(each.label.startswith(start) for each in first.timeline.of(StreamOpened))
         if found < count:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 from fate_dp.components.protocols.federation import PartyId
+from fate_dp.components.protocols.preflight import UNTOLD
+from fate_dp.privacy.ledger.database import LedgerUnavailable
+from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.private_files import party_folder
-from fate_dp.testing import Artifact, ComponentStep, Message, Played, Sentence, Silence, leaves
+from fate_dp.testing import Artifact, Charge, ComponentStep, Message, Played, Sentence, Silence, leaves
+from fate_dp.testing.doors import CHARGES
 
 from .cases import Case, messages_of
 
@@ -60,7 +66,7 @@ KINDS: Mapping[str, Callable[[pd.DataFrame], Pair | None]] = {
     "repeated ids": repeated_ids,
     "one row": lambda table: (table.head(1), table.tail(1).reset_index(drop=True)),
     "constant columns": constant_columns,
-    "labels outside": lambda table: labels_at(table, 17.0, -3.0),
+    "labels outside": lambda table: labels_at(table, 7.0, -3.0),
     "a missing label": lambda table: labels_at(table, np.nan, np.nan),
     "an infinite label": lambda table: labels_at(table, np.inf, -np.inf),
     "one label alone": one_label,
@@ -68,22 +74,13 @@ KINDS: Mapping[str, Callable[[pd.DataFrame], Pair | None]] = {
 """Two tables each, which differ in what nobody else may see."""
 
 LIGHT = ("a missing value", "labels outside", "repeated ids")
-VALUES = (
-    "A feature has a missing or infinite value",
-    "A feature reaches a magnitude",
-    "A feature is constant",
-    "A label is missing",
-)
-"""Of values that no training takes, their kind is told, and neither column nor row."""
 FIXED = (
-    "An id occurs more than once",
+    re.escape(UNTOLD),
     "does not allow",
     "are not the same ids in the same order",
     "The guest's ledger does not know these training labels",
-    "The guest's labels do not allow this noise",
-    *VALUES,
 )
-"""What others may be told of a party's data: that its table cannot be used at all, or that its cap is spent."""
+"""What others may be told of a party's data: that it cannot be used at all, or that its cap is spent."""
 
 
 def hostile_data_shows_nothing(case: Case, folder: Path) -> list[str]:
@@ -98,6 +95,7 @@ def hostile_data_shows_nothing(case: Case, folder: Path) -> list[str]:
                 wrong += [f"{kind} at {party}: {each}" for each in _shown(case, party, pair, usual, folder / kind)]
         wrong += [f"a spent cap at {party}: {each}" for each in _spent_cap(case, party, folder)]
         wrong += [f"a failure at {party}: {each}" for each in _failure(case, party, folder)]
+        wrong += [f"a full disk at {party}: {each}" for each in _full_disk(case, party, folder)]
     return wrong
 
 
@@ -200,8 +198,6 @@ def _released(case: Case) -> list:
 
 
 def _charges(played: Played) -> list:
-    from fate_dp.testing import Charge
-
     return [each for each in played.timeline.of(Charge) if each.kind in ("record", "record_flips")]
 
 
@@ -217,7 +213,7 @@ class Failing(Artifact):
 
 
 def _failure(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
-    """A failure in the middle tells others what it was, never what it said; what had left by then was charged."""
+    """A failure in the middle tells others that there was one, never what it said."""
     step = case.step(case.tables)
     if not isinstance(step, ComponentStep):
         return
@@ -226,10 +222,35 @@ def _failure(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
         own = tuple(ctx.federation.local_party) == party
         return (replace(step, output=lambda name: Failing(name=name)) if own else step)(ctx)
 
-    played = replace(case, step=lambda tables: failing).play(folder / f"failure-{party[1]}")
+    yield from _told_of_it(case, replace(case, step=lambda tables: failing).play(folder / f"failure-{party[1]}"), party)
+
+
+def _full_disk(case: Case, party: PartyId, folder: Path) -> Iterator[str]:
+    """No line of the party's ledger can be written: the task ends, and others read neither why nor where."""
+    if not case.base.timeline.of(Charge, party):
+        return
+
+    def full(original: Callable) -> Callable:
+        def charged(ledger: Ledger, **terms: Any) -> Any:
+            if party_folder(folder / "full" / "home", party[1]) == ledger.path.parent:
+                raise LedgerUnavailable(f"The ledger {ledger.path} cannot be written: {SECRET}.")
+            return original(ledger, **terms)
+
+        return charged
+
+    with ExitStack() as stack:
+        for name in CHARGES:
+            stack.enter_context(mock.patch.object(Ledger, name, full(getattr(Ledger, name))))
+        played = case.play(folder / "full")
+    yield from _told_of_it(case, played, party)
+    if party not in played.errors:
+        yield "the party goes on without a line in its ledger"
+
+
+def _told_of_it(case: Case, played: Played, party: PartyId) -> Iterator[str]:
     told = [str(error) for other, error in played.errors.items() if other != party]
     told += [each.text for each in played.timeline.of(Sentence)]
-    if any(SECRET in each or "0.4711" in each for each in told):
+    if any(SECRET in each or str(played.home) in each for each in told):
         yield f"others are told {told}"
 
 
@@ -242,6 +263,8 @@ def agreed_terms_are_checked(case: Case, folder: Path) -> list[str]:
         for path, leaf in leaves(message.value):
             for at, changed in _changes(leaf):
                 place = (message.party[0], message.receiver[0], message.namespace, message.name, _general(path), at)
+                # Parameters are compared as one document; another setting of the component has each of them changed.
+                place = place if not case.light or "parameters" not in path else (*place[:4], "parameters")
                 if place in seen or _is_free(case, message, (*path, *at)):
                     continue
                 seen.add(place)
@@ -254,7 +277,10 @@ def _general(path: tuple) -> tuple:
 
 
 def _is_free(case: Case, message: Message, path: tuple) -> bool:
-    return any(message.name == name and set(keys) <= set(map(str, path)) for name, *keys in case.free)
+    return any(
+        message.name == name and set(keys) <= {f"to {message.receiver[0]}", *map(str, path)}
+        for name, *keys in case.free
+    )
 
 
 def _accepted(case: Case, message: Message, path: tuple, changed: Any, folder: Path) -> Iterator[str]:
@@ -293,7 +319,7 @@ def _changed(leaf: Any) -> Any:
     if isinstance(leaf, int):
         return leaf + 1
     if isinstance(leaf, float):
-        return leaf * 1.5 + 0.25
+        return leaf * 1.5 + 0.271
     if isinstance(leaf, str):
         return leaf + "x"
     return leaf + b"x" if isinstance(leaf, bytes) else None

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.common.wire import channel
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.shared_descent import LOSS_DEVIATION
 from fate_dp.deploy.site import sitecustomize
 from fate_dp.deploy.warm_start import preload
@@ -441,19 +442,15 @@ def weights(outcomes: dict, party) -> np.ndarray:
     return weights
 
 
-UNFIT = "The labels there do not allow these flips; that party's operator can see why."
-"""What others are told where the labels themselves are the reason."""
-
-
 def assert_refused(outcomes: dict, sentence: str, told: str | None = None) -> None:
-    """Every party got one sentence that holds ``sentence``; all but the party at fault got the same one.
+    """The party at fault got a sentence that holds ``sentence``; all others the same one, which may tell them less.
 
-    Where ``told`` is given, that is what the others got, and the guest alone the sentence.
+    They got ``told`` where it is given, else ``sentence``, or that nothing is told.
     """
-    errors = [outcome.error for outcome in outcomes.values()]
-    if told is not None:
-        assert sentence in outcomes[GUEST].error, errors
-        sentence, errors = told, [outcome.error for party, outcome in outcomes.items() if party != GUEST]
-    assert all(message is not None and sentence in message and "\n" not in message for message in errors), errors
-    # A party's own sentence may say more, for example which of its columns is meant.
-    assert len({message.partition(": ")[0] for message in errors}) == 1 and len(set(errors)) <= 2, errors
+    errors = {" ".join(party): outcome.error for party, outcome in outcomes.items()}
+    assert all(message is not None and "\n" not in message for message in errors.values()), errors
+    (at_fault,) = {message.partition(": ")[0] for message in errors.values()}
+    others = {message for name, message in errors.items() if name != at_fault}
+    assert sentence in errors.get(at_fault, sentence), errors
+    assert all((told or sentence) in message or (not told and UNTOLD in message) for message in others), errors
+    assert len(others) <= 1, errors

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.dp_hetero_lr.predict import columns_by_host, header_digest
-from fate_dp.components.protocols.preflight import PrivateReason
+from fate_dp.components.protocols.preflight import UNTOLD, PrivateReason
 from fate_dp.crypto.encrypted_scoring import encrypt_queries
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, column_from_bytes, generate_keypair
 
@@ -360,7 +360,7 @@ def facts_of(names) -> dict:
 @pytest.mark.parametrize("name", DETAILS)
 def test_only_the_guest_reads_which_of_its_columns_is_wrong(runs, name):
     assert DETAILS[name] in runs[name][GUEST].error
-    public = "A feature has a missing" if name == "value missing" else "does not have the columns of the model"
+    public = UNTOLD if name == "value missing" else "does not have the columns of the model"
     for party in set(runs[name]) - {GUEST}:
         assert public in runs[name][party].error and "'" not in runs[name][party].error.replace("guest's", "")
 

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.dp_homo_gbdt.boosting import scores_of
 from fate_dp.components.dp_homo_gbdt.model import model_of
+from fate_dp.components.protocols.preflight import UNTOLD
 
 from .homo_gbdt_parties import (
     ARBITER,
@@ -53,7 +54,6 @@ PREDICTED = {
     "no model": Scenario(predict, {"model_of": "secure_sum", "tables": {ARBITER: TABLES[GUEST]}}, (ARBITER,)),
 }
 FAILED = {"no round": failing({HOST: [0, 1, 2], GUEST: [0]}, "sums")}
-LABELS = "The labels there do not allow this training; that party's operator can see why."
 CAP = "The cap that this party's operator set"
 # The party at fault, its sentence, and that of the others where it is another one.
 REFUSED = {
@@ -76,8 +76,8 @@ REFUSED = {
         None,
     ),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
-    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", LABELS),
-    "other labels": (training(changed(HOST, y=np.arange(500) % 3)), HOST, "A label is 2; with classes 2", LABELS),
+    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", UNTOLD),
+    "other labels": (training(changed(HOST, y=np.arange(500) % 3)), HOST, "A label is 2; with classes 2", UNTOLD),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
     "other schema": (
         training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}),
@@ -95,7 +95,7 @@ REFUSED = {
     "tighter cap": (training(policies={HOST: "default_dataset_cap: {epsilon: 1, delta: 1e-6}"}), HOST, "cap is 1", CAP),
     "out of reach": (training(noise_multiplier=None, epsilon=1e-6), GUEST, "is out of reach", None),
     "too many dropouts": (training(max_dropouts=3), GUEST, "max_dropouts is 3 but must be less than", None),
-    "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
+    "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", UNTOLD),
 }
 
 

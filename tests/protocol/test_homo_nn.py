@@ -9,6 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
+from fate_dp.components.protocols.preflight import UNTOLD
 
 from .homo_nn_parties import (
     ARBITER,
@@ -109,7 +110,6 @@ FAILED = {
     "diverged": training(rounds=3, optimizer={"optimizer_params": {"lr": 1e40}}),
 }
 ONE_MISSING = np.where(np.arange(120) == 5, np.nan, 1.0)
-LABELS = "The labels there do not allow this training; that party's operator can see why."
 # The party at fault, its sentence, and that of the others where it is another one.
 REFUSED = {
     "unknown model": (training(model={"name": "resnet"}), GUEST, "model.name is 'resnet'; it must be one of", None),
@@ -128,15 +128,10 @@ REFUSED = {
         "holds no data",
         None,
     ),
-    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", LABELS),
-    "other labels": (training(changed(HOST, y=np.arange(120) % 3)), HOST, "A label is 2; with classes 2", LABELS),
+    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", UNTOLD),
+    "other labels": (training(changed(HOST, y=np.arange(120) % 3)), HOST, "A label is 2; with classes 2", UNTOLD),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
-    "missing value": (
-        training(changed(HOST, x1=ONE_MISSING)),
-        HOST,
-        "Feature 'x1' has a missing",
-        "A feature has a missing",
-    ),
+    "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' has a missing", UNTOLD),
     "other schema": (
         training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}),
         GUEST,
@@ -176,7 +171,7 @@ REFUSED = {
         None,
     ),
     "top-k": (training(upload_fraction=0.5), GUEST, "use aggregation local, or upload_fraction 1", None),
-    "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", None),
+    "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", UNTOLD),
 }
 
 DERIVED = {

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.privacy.policy import declare_job_check, declare_source
 
 from .scenarios import (
     GUEST,
     HOST,
     SOURCE,
-    UNFIT,
     Artifact,
     KnownJob,
     Scenario,
@@ -383,7 +383,7 @@ def test_a_release_is_on_record_before_the_table_is_written(runs):
 def test_bad_input_is_refused_alike_at_every_party_and_spends_nothing(runs, name):
     scenario, sentence = REFUSED[name]
     present = runs[name]
-    assert_refused(present, sentence, UNFIT if name in OF_THE_LABELS else None)
+    assert_refused(present, sentence, UNTOLD if name in OF_THE_LABELS else None)
     assert all(outcome.error.endswith(".") for outcome in present.values())
     if GUEST in present:
         spent = {"flips": 3.0, "two names": 7.0}.get(scenario.home, 0.0)

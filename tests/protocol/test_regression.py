@@ -5,23 +5,11 @@ import pytest
 
 from fate_dp.components.common.charges import CHANGED_BY_OPERATOR
 from fate_dp.components.label_flip.guest import REFUSAL
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from tests.support.plaintext import TrainingSettings, train_plaintext
 
-from .scenarios import (
-    GUEST,
-    HOST,
-    SOURCE,
-    UNFIT,
-    Scenario,
-    assert_refused,
-    features_of,
-    flip,
-    play,
-    tables,
-    train,
-    weights,
-)
+from .scenarios import GUEST, HOST, SOURCE, Scenario, assert_refused, features_of, flip, play, tables, train, weights
 
 ROWS, EPSILON, BOUNDS = 2000, 4.0, (-3.0, 3.0)
 PAIR = (GUEST, HOST)
@@ -85,7 +73,7 @@ REFUSED = {
     "without bounds": "they look continuous. Numbers need bounds",
     "true numbers": "",
 }
-TOLD = {"outside": UNFIT, "without bounds": UNFIT, "beyond the cap": f"{REFUSAL} {CHANGED_BY_OPERATOR}"}
+TOLD = {"outside": UNTOLD, "without bounds": UNTOLD, "beyond the cap": f"{REFUSAL} {CHANGED_BY_OPERATOR}"}
 """What others are told, where it is another sentence."""
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
+from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.components.shuffler.run import ANSWER_BYTES, MESSAGE_BYTES
 from fate_dp.privacy.events import REPLACE_ONE
 
@@ -203,7 +204,7 @@ BEFORE_WORK = {
         "requests has the column 'text', which is not numeric.",
         "A column of requests is not numeric there",
     ),
-    "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", None),
+    "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", UNTOLD),
     "shuffler with data": (
         on(tables={**TABLES, SHUFFLER: TABLES[HOST]}, **PRIVATE),
         SHUFFLER,

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
-from fate_dp.components.protocols.preflight import plugin_version
+from fate_dp.components.protocols.preflight import UNTOLD, plugin_version
 from fate_dp.data_prep.over_sampling import over_sample_arrays
 
 from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, declare, play, role_of
@@ -216,24 +216,23 @@ OTHERS = {
     "no rows": Scenario(without_rows, {"tables": TABLES}, (GUEST,)),
     "flipped before": Scenario(flipped_before, {"tables": VERTICAL}, (GUEST, HOST)),
 }
-LABELS = "The labels there do not allow this over-sampling; that party's operator can see why."
 REFUSED = {
     "no label": (on(changed(HOST, y=None)), HOST, "The training table has no label column", None),
-    "one class": (on(changed(y=1)), GUEST, "The labels take 1 values; over-sampling needs two.", LABELS),
-    "three classes": (on(changed(y=one_row(2))), GUEST, "The labels take 3 values; over-sampling needs two.", LABELS),
+    "one class": (on(changed(y=1)), GUEST, "The labels take 1 values; over-sampling needs two.", UNTOLD),
+    "three classes": (on(changed(y=one_row(2))), GUEST, "The labels take 3 values; over-sampling needs two.", UNTOLD),
     "as many of both": (
         on(changed(SECOND_HOST, y=np.arange(26) % 2)),
         SECOND_HOST,
         "Both classes have the same",
-        LABELS,
+        UNTOLD,
     ),
-    "too few rows": (on(neighbours=15), SECOND_HOST, "has 10 rows; with neighbours 15 it needs at least 16.", LABELS),
-    "missing label": (on(changed(y=one_row(np.nan)), label_type="float64"), GUEST, "A label is missing", LABELS),
+    "too few rows": (on(neighbours=15), SECOND_HOST, "has 10 rows; with neighbours 15 it needs at least 16.", UNTOLD),
+    "missing label": (on(changed(y=one_row(np.nan)), label_type="float64"), GUEST, "A label is missing", UNTOLD),
     "missing value": (
         on(changed(HOST, rate=one_row(np.nan))),
         HOST,
         "Feature 'rate' has a value that is missing",
-        "A feature has a value that is missing",
+        UNTOLD,
     ),
     "unknown column": (
         on(changed(HOST, rent=None)),
@@ -241,23 +240,13 @@ REFUSED = {
         "groups has the column 'rent', which the table does not have.",
         "A column of groups is not in the table there",
     ),
-    "not one-hot": (
-        on(changed(own=one_row(0.5))),
-        GUEST,
-        "The group of 'own' is not one-hot",
-        "A group of columns is not",
-    ),
-    "two categories": (on(changed(own=1.0)), GUEST, "The group of 'own' is not one-hot", "A group of columns is not"),
-    "whole numbers": (
-        on(function=narrow, method="smote"),
-        GUEST,
-        "Feature 'own' has a whole-number type",
-        "A feature has a whole-number type",
-    ),
+    "not one-hot": (on(changed(own=one_row(0.5))), GUEST, "The group of 'own' is not one-hot", UNTOLD),
+    "two categories": (on(changed(own=1.0)), GUEST, "The group of 'own' is not one-hot", UNTOLD),
+    "whole numbers": (on(function=narrow, method="smote"), GUEST, "Feature 'own' has a whole-number type", UNTOLD),
     "only groups": (on(changed(income=None, rate=None)), GUEST, "All columns are in groups", None),
     "synthetic rows": (on(already_over_sampled()), HOST, "The table was over-sampled before", None),
     "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "weight column", None),
-    "repeated id": (on(changed(id=one_row("loan 0-4"))), GUEST, "An id occurs more than once", None),
+    "repeated id": (on(changed(id=one_row("loan 0-4"))), GUEST, "An id occurs more than once", UNTOLD),
     "no guest": (on(parties=(HOST, SECOND_HOST)), None, "The job names 0 guests; smote needs exactly one", None),
 }
 
@@ -434,9 +423,9 @@ def test_bad_input_is_refused_alike_at_every_party_and_leaves_no_line(runs, name
     assert all(outcome.ledger["entries"] == [] for outcome in runs[name].values())
 
 
-@pytest.mark.parametrize("name", [name for name, case in REFUSED.items() if case[3] == LABELS])
+@pytest.mark.parametrize("name", [name for name, case in REFUSED.items() if case[3] == UNTOLD])
 def test_others_do_not_learn_what_the_labels_are_like(runs, name):
     at_fault = REFUSED[name][1]
     assert {outcome.error for party, outcome in runs[name].items() if party != at_fault} == {
-        f"{at_fault[0]} {at_fault[1]}: {LABELS}"
+        f"{at_fault[0]} {at_fault[1]}: {UNTOLD}"
     }

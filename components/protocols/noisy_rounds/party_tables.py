@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ...common.frames import DataFrame, distinct_labels, label_blocks, require_distinct_ids, require_rows
-from ..preflight import Preflight, PrivateReason
+from ...common.frames import (
+    DataFrame,
+    distinct_labels,
+    label_blocks,
+    refuse_weights,
+    require_distinct_ids,
+    require_rows,
+)
+from ..preflight import Preflight, PrivateReason, PublicReason
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
-LABELS_UNFIT = "The labels there do not allow this training; that party's operator can see why."
 
 
 def agree_in_two_steps(tables: Preflight, consent_to: Callable[[dict], Any]) -> Any:
@@ -42,13 +48,11 @@ def check_labelled_rows(frame: DataFrame | None, records: int | None, without: s
     ``without`` names who trains without a table, for the sentence where this party has none.
     """
     if frame is None:
-        raise ValueError(f"The task has no train_data at this party; only {without} trains without rows.")
+        raise PublicReason(f"The task has no train_data at this party; only {without} trains without rows.")
     require_rows(frame)
-    schema = frame.schema
-    if schema.label_name is None:
-        raise ValueError("The training table has no label column; every data party needs its own labels.")
-    if schema.weight_name is not None:
-        raise ValueError(f"The table has the weight column {schema.weight_name!r}; sample weights are not supported.")
+    if frame.schema.label_name is None:
+        raise PublicReason("The training table has no label column; every data party needs its own labels.")
+    refuse_weights(frame)
     require_distinct_ids(frame)
     if records is not None and frame.shape[0] > records:
         raise PrivateReason(
@@ -64,16 +68,14 @@ def check_labels(frame: DataFrame, classes: int) -> None:
     found_in_blocks = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
     unfit = next((label for _, label in found_in_blocks if label is not None), None)
     if unfit is not None:
-        raise PrivateReason(
-            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}.",
-            LABELS_UNFIT,
+        raise ValueError(
+            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}."
         )
     found = distinct_labels(frame, limit=classes)
     if len(found) < 2:
-        raise PrivateReason(
+        raise ValueError(
             f"All labels are {found.pop():g}; a party with one class teaches the model that class only. Take its rows to "
-            "another party, or leave the party out.",
-            LABELS_UNFIT,
+            "another party, or leave the party out."
         )
 
 
@@ -81,9 +83,31 @@ def check_parameters(own: Mapping, guests: Mapping) -> None:
     """At every party: its parameters against the guest's."""
     differing = next((name for name in own if own[name] != guests.get(name)), None)
     if differing is not None:
-        raise ValueError(
+        raise PublicReason(
             f"{differing} is {own[differing]!r} here and {guests.get(differing)!r} at the guest; every party needs the same."
         )
+
+
+def check_told(own: Mapping, agreed: Mapping) -> None:
+    """What the guest's terms say of this party, or promise to all, must be what this party finds itself.
+
+    The last digits of numbers are left aside, which machines round in ways of their own.
+    """
+    differing = next((name for name, value in own.items() if not _alike(value, agreed[name])), None)
+    if differing is not None:
+        raise PublicReason(
+            f"The guest's terms have another {differing} than this party finds; it takes no part in them."
+        )
+
+
+def _alike(own: object, told: object) -> bool:
+    if isinstance(own, Mapping):
+        return (
+            isinstance(told, Mapping) and own.keys() == told.keys() and all(_alike(own[key], told[key]) for key in own)
+        )
+    if isinstance(own, float) and isinstance(told, float):
+        return math.isclose(own, told, rel_tol=ROUNDING - 1)
+    return own == told
 
 
 def check_same_columns(columns: Mapping[str, Sequence[str]]) -> None:
@@ -91,7 +115,7 @@ def check_same_columns(columns: Mapping[str, Sequence[str]]) -> None:
     own, *_ = columns.values()
     for name, theirs in columns.items():
         if theirs != own:
-            raise ValueError(_other_columns(name, theirs, own))
+            raise PublicReason(_other_columns(name, theirs, own))
 
 
 def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:

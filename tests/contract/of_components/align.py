@@ -13,6 +13,7 @@ SEALED = {
     "double_tags": "hashed ids under both parties' exponents",
     "masked": "ciphertexts of masked records",
 }
+BASE = "drawn by the owner of the key; nobody else can tell a residue"
 
 
 def step(tables):
@@ -34,6 +35,7 @@ CASES = [
         ),
         sealed=SEALED,
         light=True,
+        free={("preflight", "blinding_base"): BASE, ("verdict", "blinding_base"): BASE},
         opened={b"fate-dp align masks ": 2 * ROWS},
     )
 ]

@@ -1,44 +1,70 @@
 """dp_hetero_lr: noise on second moments, for records by every party or for labels by the guest."""
 
+import math
 from functools import partial
+
+import numpy as np
 
 from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Gaussian, PureDP
 from fate_dp.testing import ComponentStep
 
-from ..cases import GUEST, HOST, Case, Law, Released, base_table, charged_events, noise_of
+from ..cases import GUEST, HOST, Case, Law, Neighbour, Released, base_table, changed_row, charged_events
 from ..labels import SOURCE, declare, declare_public, not_private
 
-ROWS, EPSILON, DELTA = 30, 2.0, 1e-5
+ROWS, EPSILON, DELTA, RADIUS, TARGET = 30, 2.0, 1e-5, 2.0, 2.0
 TABLES = {GUEST: base_table(ROWS, ("x0", "x1"), 1, (0, 1, 1)), HOST: base_table(ROWS, ("x2", "x3"), 2)}
 FEATURES = {GUEST: 2, HOST: 2}
 
 
 def step(tables, **given):
-    parameters = {"epochs": 2, "noise_epsilon": EPSILON, "noise_delta": DELTA, "label_source": SOURCE, **given}
+    parameters = {
+        "epochs": 2,
+        "noise_epsilon": EPSILON,
+        "noise_delta": DELTA,
+        "noise_radius": RADIUS,
+        "label_source": SOURCE,
+        **given,
+    }
     return ComponentStep(dp_hetero_lr, parameters, {"train_data": tables}, stage="train")
 
 
-def released(played, tables):
-    """Each fit has three draws of one scale, but for pairs within a party, which stand in a table twice.
+def sensitivity(moving, others):
+    """Largest change of a record's own products and its products with a row of others, whose square is given.
 
-    The scale over the sensitivity is the business of tests/statistical/test_second_moments_noise.py.
+    By trying all angles between its two rows, both of the largest square.
     """
-    found = []
-    for party in (GUEST, HOST):
-        gaussian = [event for event, _ in charged_events(played, party) if isinstance(event.process, Gaussian)]
+    cosines = np.linspace(-1, 1, 200_001)
+    return math.sqrt((2 * moving**2 * (1 - cosines**2) + 2 * moving * others * (1 - cosines)).max())
+
+
+SENSITIVITY = {
+    GUEST: sensitivity(RADIUS**2 + TARGET**2, RADIUS**2 + 2),
+    HOST: sensitivity(RADIUS**2, RADIUS**2 + TARGET**2 + 1),
+}
+"""The guest's record meets its own intercept twice in the table."""
+
+
+def on_grid(scale, largest):
+    """In steps of the finest grid on which the largest scale is no more than 2^50 steps."""
+    return scale * 4.0 ** min(24, math.floor((50 - math.log2(largest)) / 2))
+
+
+def released(played, tables):
+    """Each fit has three draws of one scale, but for pairs within a party, which stand in a table twice."""
+    found, sizes = [], {GUEST: (3, 6, 3 * 2), HOST: (2, 1, 2 * 4)}
+    of_fits = {
+        party: [event for event, _ in charged_events(played, party) if isinstance(event.process, Gaussian)]
+        for party in SENSITIVITY
+    }
+    for party, gaussian in of_fits.items():
         others = [event for event, _ in charged_events(played, party) if not isinstance(event.process, Gaussian)]
-        draws, scales = noise_of(played, party), []
         for at, event in enumerate(gaussian):
-            one, pairs, cross = draws[3 * at : 3 * at + 3]
-            scale = one.terms["scale"]
-            scales.append(scale / event.process.noise_multiplier)
-            laws = (
-                Law("discrete_gaussian", {"scale": scale}, one.size),
-                Law("discrete_gaussian", {"scale": scale / 2**0.5}, pairs.size),
-                Law("discrete_gaussian", {"scale": scale}, cross.size),
-            )
+            sigmas = {each: of_fits[each][at].process.noise_multiplier * SENSITIVITY[each] for each in of_fits}
+            scale = on_grid(sigmas[party], max(sigmas.values()))
+            scales = (scale, scale / 2**0.5, scale)
+            laws = tuple(Law("discrete_gaussian", {"scale": each}, size) for each, size in zip(scales, sizes[party]))
             found.append(Released(party, ("record", {"process": event.process, "unit": "record", "count": 1}), laws))
         for event in others:
             assert isinstance(event.process, PureDP)
@@ -48,15 +74,11 @@ def released(played, tables):
 
 
 def label_noise(played, tables):
+    """A label moves its target by four, at each of the columns of a row, the intercept's among them."""
     ((event, _),) = charged_events(played, GUEST)
-    (draw,) = noise_of(played, GUEST)
-    return [
-        Released(
-            GUEST,
-            ("record", {"process": event.process, "unit": "label", "count": 1}),
-            (Law("discrete_gaussian", draw.terms, 5),),
-        )
-    ]
+    sigma = event.process.noise_multiplier * 2 * TARGET * math.sqrt(RADIUS**2 + 1 + RADIUS**2)
+    law = Law("discrete_gaussian", {"scale": on_grid(sigma, sigma)}, 5)
+    return [Released(GUEST, ("record", {"process": event.process, "unit": "label", "count": 1}), (law,))]
 
 
 def costs(*parties):
@@ -79,10 +101,18 @@ PERSISTENT = {
 }
 
 
+NEIGHBOURS = (
+    Neighbour("a label", GUEST, changed_row(TABLES[GUEST], 4, y=0.0)),
+    Neighbour("a record of the guest", GUEST, changed_row(TABLES[GUEST], 4, x0=-1.5, x1=2.25, y=0.0)),
+    Neighbour("a record of the host", HOST, changed_row(TABLES[HOST], 4, x2=-1.5, x3=2.25)),
+)
+"""Nothing that leaves is in the clear; what is opened, weights and losses, rests on moments with every party's noise."""
+
+
 def case(setting, released, prepare, parties, **given):
     return Case(
         "dp_hetero_lr", "train", setting, (GUEST, HOST), TABLES, partial(step, **given), released,
-        sealed=SEALED, persistent=PERSISTENT, prepare=prepare, costs=costs(*parties), light=True,
+        sealed=SEALED, neighbours=NEIGHBOURS, persistent=PERSISTENT, prepare=prepare, costs=costs(*parties), light=True,
     )  # fmt: skip
 
 

@@ -29,14 +29,14 @@ def step(tables, **given):
 
 
 def released(played, tables):
-    """The scale of a round's noise is settled by `moves`: a neighbour moves the sums by what it was drawn for."""
+    """That a round's noise has this scale for a reason is settled by `moves`: a neighbour moves the sums by what it is for."""
     found = []
     for party in DATA:
-        for (event, _), draw in zip(charged_events(played, party), noise_of(played, party)):
+        for (event, _), scale in zip(charged_events(played, party), (FIRST, LATER)):
             assert math.isclose(event.process.noise_multiplier, MULTIPLIER, rel_tol=1e-8)
             assert event.process.sampling_probability == 1
             charge = ("record", {"process": event.process, "unit": "record", "count": 1})
-            found.append(Released(party, charge, (Law("discrete_gaussian", draw.terms, LEAVES),)))
+            found.append(Released(party, charge, (Law("discrete_gaussian", {"scale": rounds.Near(scale)}, LEAVES),)))
         assert len(charged_events(played, party)) == len(noise_of(played, party)) == ROUNDS
     return found
 
@@ -47,7 +47,8 @@ def moves(scale, clients):
     return 2 * clip + 2 * math.sqrt(LEAVES)
 
 
-FIRST, LATER = 57623033009.9676, 51539607552.00073
+LATER = MULTIPLIER * 2.0**34
+FIRST = LATER * math.sqrt(1.25)
 """Scales of a share: the first round clips at another place of its grid than those after it."""
 
 
@@ -77,7 +78,7 @@ CASES = [
         made=rounds.MADE,
         replayed=tuple(rounds.MADE),
         allowed=rounds.ALLOWED,
-        free=rounds.FREE,
+        free={**rounds.FREE, ("verdict", "to arbiter", "columns"): "it has no table"},
         left=rounds.opened_sums,
         added=rounds.noise_of_sums,
         neighbours=neighbours(
