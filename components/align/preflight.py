@@ -26,7 +26,7 @@ from ..common.charges import Charges, home_of, remembered_dataset
 from ..common.frames import DataFrame, Table
 from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
 from ..protocols.federation import Context, roles
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, Together, about_settings
+from ..protocols.preflight import Preflight, PrivateReason, Refusal, Together, about_settings
 from .settings import Settings
 
 PURPOSE = "align: number of matches"
@@ -105,7 +105,7 @@ DUMMIES_AT_ONCE = 4096
 def check_table(frame: DataFrame, role: str) -> None:
     """What can be aligned: rows with ids of their own, and finite numbers below 16; at the host no label."""
     if frame.shape[0] == 0:
-        raise PublicReason("The table has no rows; there is nothing to align.")
+        raise Refusal("The table has no rows; there is nothing to align.")
     frames.refuse_weights(frame)
     if role == "host":
         frames.refuse_label_column(frame)
@@ -233,7 +233,7 @@ class Terms(Preflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
         if facts["asked"] != self._asked():
-            raise PublicReason(
+            raise Refusal(
                 f"The host was asked for {facts['asked']}, the guest for {self._asked()}; set the same at both."
             )
         _checked_key(facts["public"], self.settings, "host")
@@ -285,7 +285,7 @@ def peer_key(own: Terms, terms: dict) -> PublicKey:
 
     def checked() -> PublicKey:
         if terms[own.role] != own.facts:
-            raise PublicReason(f"The guest's terms say other facts of the {own.role} than it told itself.")
+            raise Refusal(f"The guest's terms say other facts of the {own.role} than it told itself.")
         return _checked_key(terms[OTHER[own.role]], own.settings, OTHER[own.role])
 
     return Together(own.ctx)("keys", checked)
@@ -294,14 +294,12 @@ def peer_key(own: Terms, terms: dict) -> PublicKey:
 @about_settings()
 def _checked_key(facts: dict, settings: Settings, owner: str) -> PublicKey:
     if facts["columns"] != facts["features"] + (owner == "guest") * (1 + facts["labelled"]):
-        raise PublicReason(
-            f"The {owner} told {facts['columns']} columns, which are not its features, label and membership."
-        )
+        raise Refusal(f"The {owner} told {facts['columns']} columns, which are not its features, label and membership.")
     if owner == "host" and facts["labelled"]:
-        raise PublicReason("The host told of a label; only the guest has labels.")
+        raise Refusal("The host told of a label; only the guest has labels.")
     if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
-        raise PublicReason(f"The {owner} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
+        raise Refusal(f"The {owner} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
     key = PublicKey.from_wire(facts["public_key"])
     if key.key_length != settings.key_length:
-        raise PublicReason(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
+        raise Refusal(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
     return key

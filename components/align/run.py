@@ -29,7 +29,7 @@ from fate_dp.privacy.noise.stream import KEY_BYTES
 from ..common.frames import DataFrame, Table
 from ..protocols.federation import Context
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
-from ..protocols.preflight import Preflight, PublicReason, show_summary
+from ..protocols.preflight import Preflight, Refusal, show_summary
 from . import tagged_tables
 from .preflight import OTHER, Terms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
 from .settings import Settings
@@ -152,7 +152,7 @@ class Settlement(Preflight):
         """The number of rows of ``counted``, the same at both parties; None where nothing is counted."""
         rows = self.agree()["rows"]
         if rows != self.found:
-            raise PublicReason(f"The guest says {rows} rows after {self.stage}, and this party counts {self.found}.")
+            raise Refusal(f"The guest says {rows} rows after {self.stage}, and this party counts {self.found}.")
         logger.info("align has its %s, step %d of %d.", self.stage, STAGES.index(self.stage) + 1, len(STAGES))
         return rows
 
@@ -160,27 +160,25 @@ class Settlement(Preflight):
         if self.arrived is not None:
             received, announced = self.arrived
             if received.count() != announced:
-                raise PublicReason(
+                raise Refusal(
                     f"The other party sent {received.count()} rows of {self.stage} and had announced {announced}."
                 )
         problem = None if self.table is None else tagged_tables.problem_in(self.table)
         if problem is not None:
-            raise PublicReason(problem)
+            raise Refusal(problem)
         self.found = None if self.counted is None else self.counted.count()
         if self.wanted is not None and self.found != self.wanted:
-            raise PublicReason(
-                f"The other party sent {self.stage} of records that are none of the {self.wanted} matches."
-            )
+            raise Refusal(f"The other party sent {self.stage} of records that are none of the {self.wanted} matches.")
         return {"rows": self.found}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
         if facts["rows"] != self.found:
-            raise PublicReason(
+            raise Refusal(
                 f"The parties count {self.found} and {facts['rows']} matches; one did not follow the protocol."
             )
         if self.found == 0:
-            raise PublicReason("The parties have no ids in common; there is nothing to align.")
+            raise Refusal("The parties have no ids in common; there is nothing to align.")
         return facts
 
 

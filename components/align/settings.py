@@ -6,7 +6,7 @@ from typing import Any
 from fate_dp.crypto.paillier import MIN_KEY_LENGTH
 
 from ..common.parameters import label_source, mapping, number, parameter
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 MAX_EPSILON = 20.0
 DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}
@@ -38,13 +38,13 @@ def hide_size(value: Any) -> HideSize | None:
     epsilon = number("hide_size.epsilon", filled["epsilon"], above=0, at_most=MAX_EPSILON)
     delta = number("hide_size.delta", filled["delta"], above=0)
     if delta >= 1:
-        raise PublicReason(f"hide_size.delta is {delta!r}; it must be a finite number above 0 and below 1.")
+        raise Refusal(f"hide_size.delta is {delta!r}; it must be a finite number above 0 and below 1.")
     least = pool_size(epsilon, delta)
     if filled["pool"] is None:
         return HideSize(epsilon, charged_delta(epsilon, least), least)
     pool = check_pool(filled["pool"])
     if pool < least:
-        raise PublicReason(
+        raise Refusal(
             f"hide_size.pool is {pool}; with epsilon {epsilon:g} and delta {delta:g} it must be at least {least}."
         )
     return HideSize(epsilon, charged_delta(epsilon, pool), pool)

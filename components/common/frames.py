@@ -21,7 +21,7 @@ from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
 from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
 from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import PrivateReason, PublicReason, agree
+from ..protocols.preflight import PrivateReason, Refusal, agree
 
 DataFrame = Any
 """FATE's; its own annotations cover too little of it to be checked against."""
@@ -171,7 +171,7 @@ def check_aligned(frame: DataFrame, hosts: Mapping[str, Mapping[str, Any]], fact
     own = alignment_digest(frame)
     for name, facts in hosts.items():
         if facts[fact] != own:
-            raise PublicReason(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
+            raise Refusal(f"The rows of guest and {name} are not the same ids in the same order; run psi before.")
 
 
 def ids_fingerprint(frame: DataFrame) -> str:
@@ -218,7 +218,7 @@ def check_guest_table(frame: DataFrame) -> None:
     """What the guest must bring to any task on labels: rows, a label column, sound features."""
     require_rows(frame)
     if frame.schema.label_name is None:
-        raise PublicReason("The guest's table has no label column; upload it with label_name set.")
+        raise Refusal("The guest's table has no label column; upload it with label_name set.")
     if label_blocks(frame).mapValues(lambda labels: bool(np.isnan(labels).any())).reduce(operator.or_):
         raise ValueError("A label is missing; every record of the guest must have one.")
     check_training_table(frame)
@@ -251,7 +251,7 @@ def refuse_weights(frame: DataFrame) -> None:
 
 def require_rows(frame: DataFrame) -> None:
     if frame.shape[0] == 0:
-        raise PublicReason("The table has no rows: the parties have no ids in common.")
+        raise Refusal("The table has no rows: the parties have no ids in common.")
     if frame.shape[0] > 2**ROW_BITS:
         raise ValueError(f"The table has {frame.shape[0]} rows; at most 2^{ROW_BITS} fit into an encrypted sum.")
 
@@ -298,7 +298,7 @@ def check_features(frame: DataFrame) -> tuple:
     """
     names = frame.schema.columns.to_list()
     if not names:
-        raise PublicReason("The table has no feature columns; each data party needs at least one.")
+        raise Refusal("The table has no feature columns; each data party needs at least one.")
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     for name, smallest, largest, sound in zip(names, low, high, finite):

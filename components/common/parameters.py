@@ -25,7 +25,7 @@ from typing import Any
 from fate_dp.privacy.policy import is_source
 from fate_dp.privacy.validation import is_real, is_whole
 
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 LARGEST = sys.float_info.max
 
@@ -48,12 +48,12 @@ def number(
     limits = {"above": above, "at least": at_least, "at most": at_most}
     wanted = " and ".join(f"{words} {limit}" for words, limit in limits.items() if limit is not None)
     kind = "whole" if whole else "finite"
-    raise PublicReason(f"{field} is {value!r}; it must be a {kind} number {wanted}.".replace(" .", "."))
+    raise Refusal(f"{field} is {value!r}; it must be a {kind} number {wanted}.".replace(" .", "."))
 
 
 def choice(field: str, value: Any, allowed: Sequence) -> Any:
     if value not in allowed:
-        raise PublicReason(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
+        raise Refusal(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
     # A member of an enum of texts is equal to its text, but no message takes it.
     return str(value) if isinstance(value, str) else value
 
@@ -65,34 +65,34 @@ def name(field: str, value: Any, allowed: Sequence) -> Any:
 
 def flag(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise PublicReason(f"{field} is {value!r}; it must be true or false.")
+        raise Refusal(f"{field} is {value!r}; it must be true or false.")
     return value
 
 
 def mapping(field: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """``value`` over ``defaults``; unknown keys are refused."""
     if not isinstance(value, dict):
-        raise PublicReason(f"{field} is {value!r}; it must be a mapping with keys among {', '.join(defaults)}.")
+        raise Refusal(f"{field} is {value!r}; it must be a mapping with keys among {', '.join(defaults)}.")
     unknown = sorted(set(value) - set(defaults), key=str)
     if unknown:
-        raise PublicReason(f"{field} has the unknown key {unknown[0]!r}; allowed are {', '.join(defaults)}.")
+        raise Refusal(f"{field} has the unknown key {unknown[0]!r}; allowed are {', '.join(defaults)}.")
     return {**deepcopy(dict(defaults)), **value}
 
 
 def classes(value: Any) -> tuple[float, ...]:
     """Declared label classes: at least two different finite numbers, kept in ascending order."""
     if not isinstance(value, (list, tuple)) or len(value) < 2:
-        raise PublicReason(f"classes is {value!r}; it must list at least two label values, for example [0, 1].")
+        raise Refusal(f"classes is {value!r}; it must list at least two label values, for example [0, 1].")
     checked = sorted(number("classes", item) for item in value)
     if len(set(checked)) != len(checked):
-        raise PublicReason(f"classes is {value!r}; each label value may be listed once.")
+        raise Refusal(f"classes is {value!r}; each label value may be listed once.")
     return tuple(checked)
 
 
 def label_source(value: Any) -> str:
     """``namespace/name/column`` of the table that the labels come from, as the guest's operator declared it."""
     if not is_source(value):
-        raise PublicReason(f"label_source is {value!r}; it must read namespace/name/column.")
+        raise Refusal(f"label_source is {value!r}; it must read namespace/name/column.")
     return value
 
 

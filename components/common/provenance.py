@@ -17,7 +17,7 @@ from fate_dp.privacy.label_flips import (
     united,
 )
 
-from ..protocols.preflight import PrivateReason, PublicReason
+from ..protocols.preflight import PrivateReason, Refusal
 from .charges import JobReference, PartyHome
 from .frames import DataFrame, content_digest, flip_stream, label_blocks, labelled_stream, record_tag_stream
 
@@ -72,7 +72,7 @@ class LabelPrivacy:
     def refuse_numbers(self, family: str) -> None:
         """Noisy numbers are no classes, nor chances of one."""
         if family == "binomial" and any(release.bounds is not None for release in self.releases):
-            raise PublicReason(
+            raise Refusal(
                 "The labels are numbers that label_flip made noisy within bounds, and family is binomial; set family to gaussian."
             )
 
@@ -104,7 +104,7 @@ class LabelPrivacy:
 def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
     """The budget belongs to a declared source: a name that the job makes up must not open a new one."""
     if not home.policy.is_declared(label_source):
-        raise PublicReason(
+        raise Refusal(
             f"label_source {label_source} is not declared at the guest; its operator declares it once with "
             f"`fate-dp declare {label_source}`."
         )

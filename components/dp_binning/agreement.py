@@ -25,7 +25,7 @@ from ..common.frames import (
 )
 from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
 from ..protocols.federation import others
-from ..protocols.preflight import Preflight, PublicReason
+from ..protocols.preflight import Preflight, Refusal
 from .own_columns import checked_rules, event_blocks, quantile_charges
 from .settings import FLIPS, LABEL, LAPLACE, NOISY, RECORD, QuantileBins, Rule, Settings
 
@@ -73,7 +73,7 @@ class Agreement(Preflight):
         self.rules = checked_rules(self.frame, self.settings)
         self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, self.observers)
         if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
-            raise PublicReason("The table was over-sampled; put dp_binning before smote.")
+            raise Refusal("The table was over-sampled; put dp_binning before smote.")
 
     def add_noise(self, own_columns: int, label_columns: int, counts: int, observers: tuple[str, ...]) -> None:
         """Settle this party's noise, and what it will be charged as."""
@@ -109,7 +109,7 @@ class HostAgreement(Agreement):
     def check(self) -> dict:
         refuse_label(self.frame)
         if not self.frame.schema.columns.to_list():
-            raise PublicReason("The host's table has no feature columns; it needs at least one.")
+            raise Refusal("The host's table has no feature columns; it needs at least one.")
         self.check_table()
         if self.settings.privacy == RECORD:
             self.add_noise(len(self.rules), 0, 2 * self.bins, self.observers)
@@ -140,9 +140,7 @@ class GuestAgreement(Agreement):
 
     def check(self) -> dict:
         if self.settings.woe and self.frame.schema.label_name is None:
-            raise PublicReason(
-                "The guest's table has no label column; upload it with label_name set, or set woe to false."
-            )
+            raise Refusal("The guest's table has no label column; upload it with label_name set, or set woe to false.")
         self.check_table()
         if not self.settings.woe:
             return {}
@@ -161,7 +159,7 @@ class GuestAgreement(Agreement):
             for called in ("woe", "privacy", "key_length"):
                 asked = getattr(self.settings, called)
                 if facts[called] != asked:
-                    raise PublicReason(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")
+                    raise Refusal(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
         if self.settings.privacy == LABEL:
@@ -191,9 +189,9 @@ def check_level(privacy: str, labels: LabelPrivacy) -> None:
     """Whether labels of which the ledger knows this can do without noise; raises ValueError."""
     flips = labels.flips
     if privacy == FLIPS and (flips is None or flips.classes != 2 or flips.bounds is not None):
-        raise PublicReason(
+        raise Refusal(
             "privacy is flips, but the labels are not flips of two classes as label_flip released them; put label_flip "
             "directly before this task, or set privacy to label."
         )
     if privacy != FLIPS and labels.private:
-        raise PublicReason("privacy is none, but the labels are not declared public; set it to flips, label or record.")
+        raise Refusal("privacy is none, but the labels are not declared public; set it to flips, label or record.")

@@ -47,10 +47,8 @@ def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
         ) from None
     for name, each in rules.items():
         if each.most_bins > frame.shape[0]:
-            raise PrivateReason(
-                f"Column {name!r} has up to {each.most_bins} bins for {frame.shape[0]} rows; it must have no more bins than "
-                "rows.",
-                public="A column has more bins than the table has rows; it must have fewer.",
+            raise ValueError(
+                f"Column {name!r} has up to {each.most_bins} bins, more than the table has rows, {frame.shape[0]}."
             )
     return rules
 

@@ -26,7 +26,7 @@ from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS
 
 from ..common.frames import DataFrame, require_numeric, require_rows
 from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, show_summary
+from ..protocols.preflight import Preflight, Refusal, show_summary
 from .agreement import Agreement, GuestAgreement, HostAgreement
 from .label_sums import ask_guest, serve_hosts
 from .own_columns import NOT_NUMERIC, bin_events, bin_totals, code_blocks, table_bins, with_codes
@@ -192,13 +192,10 @@ def bins_for(frame: DataFrame, model: dict) -> TableBins:
     try:
         bins = TableBins.from_wire(model["bins"])
     except KeyError:
-        raise PublicReason("input_model is no model that dp_binning wrote; connect its output_model.") from None
+        raise Refusal("input_model is no model that dp_binning wrote; connect its output_model.") from None
     names = frame.schema.columns.to_list()
     strange = sorted(set(names) ^ set(bins.names))
     if strange:
-        raise PrivateReason(
-            f"Column {strange[0]!r} is in one of input_model and the table only; both must have the same columns.",
-            public="The columns of the table are not those of input_model; both must have the same.",
-        )
+        raise ValueError(f"Column {strange[0]!r} is in one of input_model and the table only; both must have the same.")
     require_numeric(frame, NOT_NUMERIC)
     return TableBins(tuple(bins.columns[bins.names.index(name)] for name in names))

@@ -10,7 +10,7 @@ from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_rang
 from fate_dp.privacy.validation import check_delta, whole
 
 from ..common.parameters import OneOf, label_source, parameter
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 LABEL, RECORD, FLIPS, NONE = LEVELS = ("label", "record", "flips", "none")
 """What noise protects: the guest's labels from hosts, every party's records from everybody; flips that were released
@@ -65,14 +65,14 @@ Rule = PublicBins | QuantileBins
 def rule(name: str, value: Any) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
     if not isinstance(value, Mapping) or set(value) not in KINDS:
-        raise PublicReason(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
+        raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
     if CUTS in value:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
         return PublicBins(category_bins(name, value[CATEGORIES]))
     ends = value[RANGE]
     if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise PublicReason(f"range of {name!r} is {ends!r}; it must be two finite numbers, the smaller one first.")
+        raise Refusal(f"range of {name!r} is {ends!r}; it must be two finite numbers, the smaller one first.")
     low, high = check_range(name, *ends)
     if BINS in value:
         return PublicBins(equal_width_bins(name, low, high, value[BINS]))
@@ -82,7 +82,7 @@ def rule(name: str, value: Any) -> Rule:
 def columns(value: Any) -> dict[str, Rule]:
     """A rule for each column by its name; names that a party's table does not have are those of other parties."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
-        raise PublicReason(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
+        raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
     return {name: rule(name, each) for name, each in value.items()}
 
 
@@ -153,17 +153,13 @@ class Settings:
         """Raise ValueError unless what protects has an epsilon, and nothing else has one."""
         if not self.woe and (self.privacy != FLIPS or self.epsilon is not None):
             given = f"privacy is {self.privacy}" if self.privacy != FLIPS else f"epsilon is {self.epsilon!r}"
-            raise PublicReason(
-                f"woe is false, which counts nothing that could be protected, but {given}; leave it out."
-            )
+            raise Refusal(f"woe is false, which counts nothing that could be protected, but {given}; leave it out.")
         if (self.privacy in NOISY) != (self.epsilon is not None):
             wanted = "a finite number above 0" if self.privacy in NOISY else "left out"
-            raise PublicReason(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
+            raise Refusal(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
         rules = [*(self.columns or {}).values(), self.other_columns]
         if self.bins_epsilon is None and any(isinstance(each, QuantileBins) for each in rules):
-            raise PublicReason(
-                "bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost."
-            )
+            raise Refusal("bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost.")
 
     @property
     def released_delta(self) -> float:

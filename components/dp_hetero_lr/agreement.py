@@ -18,7 +18,7 @@ from ..common import frames
 from ..common.frames import DataFrame, Table
 from ..protocols.federation import Context, data_parties, own_party
 from ..protocols.optimizers import batch_bounds, check_batches, check_few_valued_batches, default_optimizer
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import (
     BINARY,
     FIRST_FIT,
@@ -49,9 +49,7 @@ def check_guest(frame: DataFrame, fit_intercept: bool, warm_start: dict | None) 
         check_header(header_of(warm_start), frame.schema.columns)
         had = has_intercept(warm_start)
         if had != fit_intercept:
-            raise PublicReason(
-                f"init_param.fit_intercept is {fit_intercept}, but warm_start_model was trained with {had}."
-            )
+            raise Refusal(f"init_param.fit_intercept is {fit_intercept}, but warm_start_model was trained with {had}.")
 
 
 def check_labels(frame: DataFrame, family: str, classes: Sequence[float] = BINARY) -> None:
@@ -96,14 +94,14 @@ def check_warm_start(ctx: Context, descent: Descent, warm_start: dict | None) ->
         return
     family = warm_start["meta"].get("family", "binomial")
     if family != descent.family:
-        raise PublicReason(f"family is {descent.family}, but warm_start_model was trained with {family}.")
+        raise Refusal(f"family is {descent.family}, but warm_start_model was trained with {family}.")
     if not descent.shared:
         return
     if not np.all(np.abs(columns_of(warm_start)) <= MAX_START):
         raise ValueError(f"warm_start_model has a weight above {MAX_START} in magnitude; start nearer to 0.")
     state, parties = _state_of(warm_start), [list(party) for party in data_parties(ctx)]
     if state is not None and state["parties"] != parties:
-        raise PublicReason(
+        raise Refusal(
             f"warm_start_model was trained by {_names(state['parties'])}, but the job names {_names(parties)}; parties and "
             "their order must agree."
         )
@@ -113,9 +111,7 @@ def check_same_classes(warm_start: dict | None, classes: Sequence[float]) -> Non
     """A model of other classes has other columns of weights, or the same ones for other classes."""
     if warm_start is not None and warm_start["meta"]["labels"] != class_names(classes):
         had, wanted = warm_start["meta"]["labels"], class_names(classes)
-        raise PublicReason(
-            f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same."
-        )
+        raise Refusal(f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same.")
 
 
 def run_of(warm_start: dict | None) -> str | None:
@@ -128,7 +124,7 @@ def check_same_run(own: dict | None, hosts: Facts) -> None:
     """At the guest: all parties' shares must be of one training, or they add up to noise."""
     for name, facts in hosts.items():
         if facts["warm_start_run"] != run_of(own):
-            raise PublicReason(f"warm_start_model of the guest and of {name} do not come from the same training.")
+            raise Refusal(f"warm_start_model of the guest and of {name} do not come from the same training.")
 
 
 def _state_of(document: dict) -> dict | None:
@@ -173,13 +169,13 @@ def check_hosts(frame: DataFrame, hosts: Facts, planned_scores: int, shows_after
     where none is left.
     """
     if len(hosts) > MAX_HOSTS:
-        raise PublicReason(f"The job names {len(hosts)} hosts; at most {MAX_HOSTS} can take part.")
+        raise Refusal(f"The job names {len(hosts)} hosts; at most {MAX_HOSTS} can take part.")
     frames.check_aligned(frame, hosts)
     for name, facts in hosts.items():
         if (planned_scores or shows_afterwards) and facts["few_valued"]:
-            raise PublicReason(refusal(name))
+            raise Refusal(refusal(name))
         if facts["score_releases_left"] < planned_scores:
-            raise PublicReason(
+            raise Refusal(
                 f"This job would show the guest joint scores of {planned_scores} models, but {name} allows only "
                 f"{facts['score_releases_left']} more; use fewer flipback or sigmoid rounds, or ask its operator, who changes "
                 "that with `fate-dp cap`."
@@ -302,26 +298,27 @@ def accept_terms(
     _check_sizes(terms, own)
     settings.accept_classes(terms.classes)
     if list(terms.batches) != batch_bounds(own.rows, descent.batch_size):
-        raise PublicReason("The guest's batches are not those of batch_size; this host does not train on others.")
+        raise Refusal("The guest's batches are not those of batch_size; this host does not train on others.")
     if not _is_agreed_optimizer(terms, warm_start):
-        raise PublicReason(
+        raise Refusal(
             "The guest's optimizer is not that of the job's parameters; this host does not train with others."
         )
     check_same_classes(warm_start, terms.classes)
     rounds = list(terms.flipback_epochs)
     planned = settings.flipback.planned_epochs(descent.epochs) if settings.noise == NONE else []
     if rounds != planned[: len(rounds)]:
-        raise PublicReason("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
+        raise Refusal("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
     if rounds and terms.models > 1:
-        raise PublicReason(
+        raise Refusal(
             "The guest plans rounds of flipback with more than two classes; this host does not train with them."
         )
     if list(terms.correction_epochs) != descent.corrections(warm_start):
-        raise PublicReason("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
+        raise Refusal("The guest plans other corrections of the sigmoid than sigmoid_rounds gives.")
     if list(terms.score_epochs) != score_epochs(descent, rounds, warm_start):
-        raise PublicReason("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
+        raise Refusal("The guest plans other epochs with joint scores than flipback and sigmoid_rounds give.")
     check_own_part(terms.noise, noise.part if noise else None, own.position, terms.features)
     terms.check_ridge()
+    terms.learning_rates()
     return terms
 
 
@@ -330,9 +327,11 @@ def _check_sizes(terms: TrainingTerms, own: OwnPart) -> None:
     features = terms.features
     sound = all(count > 0 for count in features) and len(features) > own.position
     if terms.rows != own.rows or not sound or features[own.position] != own.features:
-        raise PublicReason(OTHER_SIZES)
-    if not own.mean_square_bits <= terms.mean_square_bits <= MEAN_SQUARE_BITS:
-        raise PublicReason(OTHER_BOUND)
+        raise Refusal(OTHER_SIZES)
+    # Noise bounds rows by itself, and no party tells how large its columns are.
+    most = 0 if terms.noise else MEAN_SQUARE_BITS
+    if not own.mean_square_bits <= terms.mean_square_bits <= most:
+        raise Refusal(OTHER_BOUND)
 
 
 def _is_agreed_optimizer(terms: TrainingTerms, warm_start: dict | None) -> bool:

@@ -22,7 +22,7 @@ from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from ..common.charges import PartyHome
 from ..common.frames import DataFrame, distinct_labels
 from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .settings import LABEL, NONE, TrainSettings
 
@@ -55,10 +55,10 @@ def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSet
     source = settings.label_source
     if settings.noise_epsilon is None or source is None:
         missing = "noise_epsilon" if settings.noise_epsilon is None else "label_source"
-        raise PublicReason(f"noise is label, but the guest sets no {missing}; set it there, beside noise.")
+        raise Refusal(f"noise is label, but the guest sets no {missing}; set it there, beside noise.")
     check_source(home, frame, source)
     if home.policy.source(source).public:
-        raise PublicReason(f"noise is label, but {source} was declared public at the guest; set noise to none.")
+        raise Refusal(f"noise is label, but {source} was declared public at the guest; set noise to none.")
     if not distinct_labels(frame, limit=2) <= set(BINARY):
         raise ValueError("A label is neither 0 nor 1; noise label is for two classes.")
     refuse_derived_labels(home, frame)
@@ -95,7 +95,7 @@ def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, dict]) -> 
     for name, facts in hosts.items():
         if facts["classes"] not in (None, list(classes)):
             own, agreed = class_names(facts["classes"]), class_names(classes)
-            raise PublicReason(f"classes is {own} at {name}, but the training's are {agreed}; both must be the same.")
+            raise Refusal(f"classes is {own} at {name}, but the training's are {agreed}; both must be the same.")
 
 
 class Relabelling:

@@ -15,7 +15,7 @@ from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.score_counts import NOT_SHOWN, CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
 from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings
@@ -193,7 +193,7 @@ def columns_of(document: dict) -> list[np.ndarray]:
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse a model that was trained on other columns."""
     if list(header) != list(columns):
-        raise PublicReason("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
 
 
 def initial_weights(init_param: dict, features: int, key: bytes, fit_intercept: bool, model: int = 0) -> np.ndarray:

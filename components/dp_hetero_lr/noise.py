@@ -30,7 +30,7 @@ from ..common.charges import Charges
 from ..common.frames import DataFrame, Table
 from ..protocols import training_terms
 from ..protocols.federation import Context, data_parties, others, own_party
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import NoiseTerms, PartyNoise, TrainingTerms
 from .cross_product.protocol import CrossProduct
 from .labels import Relabelling
@@ -54,16 +54,14 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
     kind, *of_hosts = (part.kind if part else NONE for part in (own, *hosts.values()))
     for name, of_host in zip(hosts, of_hosts):
         if of_host != kind:
-            raise PublicReason(f"noise is {kind} at the guest and {of_host} at {name}; all parties must set the same.")
+            raise Refusal(f"noise is {kind} at the guest and {of_host} at {name}; all parties must set the same.")
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))
     if own.kind == LABEL and not own.multipliers[training_terms.TRAINING]:
-        raise PublicReason(
-            "noise is label, but the guest sets no noise_epsilon, which is that of its labels; set it there."
-        )
+        raise Refusal("noise is label, but the guest sets no noise_epsilon, which is that of its labels; set it there.")
     if not any(part.multipliers[training_terms.TRAINING] for part in parties):
-        raise PublicReason(
+        raise Refusal(
             f"noise is {kind}, but no party sets noise_epsilon, so nobody would add any; set it at the parties "
             "whose records are to be protected, or set noise to none."
         )
@@ -78,12 +76,14 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
     if own is None and noise is None:
         return
     if own is None or noise is None or noise.kind != own.kind or noise.fit != training_terms.TRAINING:
-        raise PublicReason(training_terms.OTHER_NOISE)
+        raise Refusal(training_terms.OTHER_NOISE)
     if len(noise.parties) != len(features) or noise.parties[position] != own:
-        raise PublicReason(training_terms.OTHER_NOISE)
-    for part, count in zip(noise.parties, features):
+        raise Refusal(training_terms.OTHER_NOISE)
+    for at, (part, count) in enumerate(zip(noise.parties, features)):
+        if part.kind != noise.kind or part.target != (0 if at else training_terms.NOISE_TARGET):
+            raise Refusal(training_terms.OTHER_NOISE)
         if part.features + part.intercept != count:
-            raise PublicReason("The guest's terms of noise speak of other numbers of features than its other terms do.")
+            raise Refusal("The guest's terms of noise speak of other numbers of features than its other terms do.")
 
 
 @dataclass

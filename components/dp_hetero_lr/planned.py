@@ -14,7 +14,7 @@ from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
 from ..protocols.optimizers import batch_bounds
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
 from .settings import LABEL, NONE, PER_EPOCH, TrainSettings
@@ -58,28 +58,26 @@ class PlannedTraining:
         settings, plan = self.settings, self.plan
         settings.check_noise()
         if settings.noise == LABEL:
-            raise PublicReason(
+            raise Refusal(
                 f"noise is label, which protects true labels, but {flip.name} flips them; take one of the two."
             )
         if self.task.stage == CROSS_VALIDATION:
             settings.refuse_folds()
         if classes is None and settings.family == "binomial":
-            raise PublicReason(
+            raise Refusal(
                 f"family binomial trains on labels 0 and 1, but {flip.name} has bounds: its labels are numbers."
             )
         if classes is not None:
             _check_classes(settings, classes)
         source = flip.parameters.get("label_source")
         if settings.label_source not in (None, source):
-            raise PublicReason(
-                f"label_source is {settings.label_source}, but {flip.name} flips the labels of {source}."
-            )
+            raise Refusal(f"label_source is {settings.label_source}, but {flip.name} flips the labels of {source}.")
         arbiters, needs_one = plan.parties("arbiter", self.task.name), settings.resolved_solver() == PER_EPOCH
         if len(arbiters) > 1 or (needs_one and not arbiters):
             wanted = "exactly one" if needs_one else "at most one"
-            raise PublicReason(f"The job names {len(arbiters)} arbiters; this task needs {wanted}.")
+            raise Refusal(f"The job names {len(arbiters)} arbiters; this task needs {wanted}.")
         if not plan.parties("host", self.task.name):
-            raise PublicReason("The job names no host; at least one host with features is needed.")
+            raise Refusal("The job names no host; at least one host with features is needed.")
 
     def check_tables(
         self, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict], flipped: tuple[float, ...]
@@ -107,7 +105,7 @@ class PlannedTraining:
         sizes = [own, *hosts.values()]
         too_large = next((size["too_large"] for size in sizes if size["too_large"]), None)
         if too_large is not None and descent.shared:
-            raise PublicReason(too_large)
+            raise Refusal(too_large)
         features = feature_counts(frame, fit_intercept, hosts)
         few_valued = any(facts["few_valued"] for facts in hosts.values())
         check_few_valued(few_valued, frame.shape[0], settings.batch_size, features, classes)
@@ -118,7 +116,7 @@ class PlannedTraining:
 def _check_classes(settings: TrainSettings, classes: tuple[float, ...]) -> None:
     """Any declared class may occur among the flips that the training will read."""
     if settings.family == "binomial" and len(classes) == 2 and not all(0 <= value <= 1 for value in classes):
-        raise PublicReason(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
+        raise Refusal(f"family binomial trains on labels 0 and 1, but the flips have the classes {list(classes)}.")
     settings.check_classes(BINARY if len(classes) == 2 else classes)
 
 

@@ -34,7 +34,7 @@ from ..common.frames import (
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
 from ..protocols.federation import Context, check_roles, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason
+from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of
@@ -79,7 +79,7 @@ class GuestPreflight(Preflight):
         own = len(columns_of(self.document))
         for name, facts in hosts.items():
             if facts["models"] != own:
-                raise PublicReason(
+                raise Refusal(
                     f"input_model of the guest holds {own} models, that of {name} {facts['models']}; take those of one training."
                 )
 
@@ -102,7 +102,7 @@ class HostPreflight(Preflight):
         check_scored_rows(self.frame, header_of(self.document))
         self.release = release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
-            raise PublicReason(refusal("The host"))
+            raise Refusal(refusal("The host"))
         release.check(self.frame, self.columns)
         return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
 
@@ -140,7 +140,7 @@ def predict_arbiter(ctx: Context) -> None:
 def require_table(frame: DataFrame) -> None:
     """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
     if frame is None:
-        raise PublicReason("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
+        raise Refusal("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
 
 
 def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
@@ -202,15 +202,13 @@ class EncryptedGuest(GuestPreflight):
     def check_rows(self) -> None:
         """The guest's table needs rows, sound features, and the guest's own columns; the hosts' are not known yet."""
         if self.frame is None:
-            raise PublicReason(
-                "The guest has no test_data; it must bring the rows to score, with all columns of the model."
-            )
+            raise Refusal("The guest has no test_data; it must bring the rows to score, with all columns of the model.")
         if self.frame.shape[0] == 0:
-            raise PublicReason("The guest's table has no rows to score.")
+            raise Refusal("The guest's table has no rows to score.")
         names = set(self.frame.schema.columns)
         missing = next((name for name in header_of(self.document) if name not in names), None)
         if missing is not None:
-            raise _wrong_columns(f"The table lacks the column {missing!r} of the guest's own model.")
+            raise ValueError(f"The table lacks the column {missing!r} of the guest's own model.")
         check_features(self.frame)
 
     def commit(self, hosts: Facts) -> dict:
@@ -220,7 +218,7 @@ class EncryptedGuest(GuestPreflight):
         what = f"{rows} rows" if models == 1 else f"{rows} rows by {models} models, {rows * models} scores,"
         for name, facts in hosts.items():
             if rows * models > facts["rows_left"]:
-                raise PublicReason(
+                raise Refusal(
                     f"This job asks {name} to score {what} with its weights, but it allows only "
                     f"{facts['rows_left']} more; ask for fewer rows, or ask its operator, who changes that with `fate-dp cap`."
                 )
@@ -237,9 +235,8 @@ class EncryptedHost(Preflight):
 
     def check(self) -> dict:
         if not np.all(np.abs(self.weights) < 2.0**MAGNITUDE_BITS):
-            raise PrivateReason(
-                f"A weight reaches a magnitude of 2^{MAGNITUDE_BITS}; standardise the features and train again.",
-                public="The host's model cannot be used with scoring encrypted; its operator can see why.",
+            raise ValueError(
+                f"A weight reaches a magnitude of 2^{MAGNITUDE_BITS}; standardise the features and train again."
             )
         self.asked = asked = AskedRows.of(home_of(self.ctx), job_of(self.ctx), self.header)
         left = asked.left()
@@ -297,12 +294,12 @@ def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> d
     Of the columns ``names`` those of the guest's model, ``own``, may stand anywhere; each host's must stand together.
 
     Raises:
-        PrivateReason: the other columns are not those of the hosts.
+        ValueError: the other columns are not those of the hosts.
     """
     others = [name for name in names if name not in set(own)]
     wanted = sum(facts["features"] for facts in hosts.values())
     if len(others) != wanted:
-        raise _wrong_columns(
+        raise ValueError(
             f"The table has {len(others)} columns beside the guest's own, but the models of the hosts have {wanted}."
         )
     found: dict[str, list[str]] = {}
@@ -311,16 +308,12 @@ def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> d
         ahead = {host: others[at : at + facts["features"]] for host, facts in hosts.items() if host not in found}
         host = next((host for host in ahead if header_digest(ahead[host]) == hosts[host]["header_digest"]), None)
         if host is None:
-            raise _wrong_columns(
+            raise ValueError(
                 f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}; beside the guest's "
                 "own, a host's columns must stand together, with the names and in the order of its model."
             )
         found[host], at = ahead[host], at + hosts[host]["features"]
     return found
-
-
-def _wrong_columns(sentence: str) -> PrivateReason:
-    return PrivateReason(sentence, public="The guest's table does not have the columns of the model.")
 
 
 def _ask_hosts(

@@ -10,7 +10,7 @@ from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
 from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as
 from ..protocols.optimizers import MAX_PENALTY, ROWS_PER_FEATURE, constant_learning_rate
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, Descent, class_names
 
 OPTIMIZERS = ("sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop")
@@ -51,7 +51,7 @@ def score_step(value: Any) -> float:
     """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
     step = number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
     if frexp(step)[0] != 0.5:
-        raise PublicReason(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
+        raise Refusal(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
     return float(step)
 
 
@@ -121,7 +121,7 @@ def _check_seed(field: str, filled: dict[str, Any]) -> None:
 def _check_numbers(field: str, params: Any) -> None:
     """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
     if not isinstance(params, dict):
-        raise PublicReason(f"{field} is {params!r}; it must be a mapping.")
+        raise Refusal(f"{field} is {params!r}; it must be a mapping.")
     for key, value in params.items():
         if value is not None and not isinstance(value, bool):
             for item in value if isinstance(value, (list, tuple)) else [value]:
@@ -273,10 +273,10 @@ class TrainSettings:
         if self.family == "gaussian":
             needed = "family gaussian"
         if self.solver == PER_EPOCH and needed:
-            raise PublicReason(f"solver is per_epoch, but {needed} needs solver cross_product.")
+            raise Refusal(f"solver is per_epoch, but {needed} needs solver cross_product.")
         if hindrance and (needed or self.solver == CROSS_PRODUCT):
             reason = needed or "solver cross_product"
-            raise PublicReason(
+            raise Refusal(
                 f"{hindrance}, which {reason} cannot have: its weights stay shared, and only sgd is linear in them."
             )
         return self.solver or (PER_EPOCH if hindrance else CROSS_PRODUCT)
@@ -289,19 +289,19 @@ class TrainSettings:
         """Refuse settings under which noise would not protect what it promises to: only what never reads a row again."""
         if self.noise == NONE:
             if self.noise_epsilon is not None:
-                raise PublicReason(
+                raise Refusal(
                     f"noise_epsilon is {self.noise_epsilon:g}, but noise is none, which protects no record; set noise "
                     "to uniform or adaptive, or to label for labels alone, at all parties."
                 )
             return
         hindrance = self._hindrance_to_noise(warm_start)
         if hindrance:
-            raise PublicReason(f"noise is {self.noise}, but {hindrance}.")
+            raise Refusal(f"noise is {self.noise}, but {hindrance}.")
 
     def refuse_folds(self) -> None:
         """Cross-validation trains on every record several times and scores it: no single release of second moments."""
         if self.noise != NONE:
-            raise PublicReason(
+            raise Refusal(
                 f"noise is {self.noise}, but cross-validation reads the rows again in every fold; set noise to none, "
                 "or train with noise on one split."
             )
@@ -335,18 +335,18 @@ class TrainSettings:
         if told is None or len(told) == 2 or self.family != "binomial":
             return
         if not all(float(value).is_integer() and abs(value) < 2**31 for value in told):
-            raise PublicReason(
+            raise Refusal(
                 f"There are {len(told)} classes, {class_names(told)}; more than two must be whole numbers below 2^31."
             )
         hindrance = self._hindrance_to_classes()
         if hindrance:
-            raise PublicReason(f"There are {len(told)} classes, {class_names(told)}, but {hindrance}; {_OF_MORE}.")
+            raise Refusal(f"There are {len(told)} classes, {class_names(told)}, but {hindrance}; {_OF_MORE}.")
 
     def accept_classes(self, classes: Sequence[float]) -> None:
         """At a host: the agreed classes must be ones that the job's parameters train."""
         self.check_classes(None if self.family != "binomial" else classes)
         if self.family != "binomial" and tuple(classes) != BINARY:
-            raise PublicReason(f"The guest plans {len(classes)} classes, but family {self.family} has none.")
+            raise Refusal(f"The guest plans {len(classes)} classes, but family {self.family} has none.")
 
     def _hindrance_to_classes(self) -> str:
         if self.noise != NONE:
@@ -391,8 +391,8 @@ class FoldSettings:
 def _check_parameter(family: str, own: Sequence[float], classes: Sequence[float] | None) -> None:
     given = class_names(own)
     if family != "binomial":
-        raise PublicReason(f"classes is {given}, but family is {family}, which fits numbers; leave classes out.")
+        raise Refusal(f"classes is {given}, but family is {family}, which fits numbers; leave classes out.")
     if len(given) == 2 and own != BINARY:
-        raise PublicReason(f"classes is {given}; two classes must be 0 and 1.")
+        raise Refusal(f"classes is {given}; two classes must be 0 and 1.")
     if classes is not None and own != tuple(classes):
-        raise PublicReason(f"classes is {given}, but the training's are {class_names(classes)}; both must be the same.")
+        raise Refusal(f"classes is {given}, but the training's are {class_names(classes)}; both must be the same.")

@@ -27,7 +27,7 @@ from ..protocols.prediction_frames import (
     fitted_to,
     prediction_frame,
 )
-from ..protocols.preflight import Preflight, PublicReason, show_summary
+from ..protocols.preflight import Preflight, Refusal, show_summary
 from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
@@ -218,7 +218,7 @@ class HostPreflight(PartyPreflight):
         terms = agreement.accept_terms(wire, self.settings, self.warm_start, own, self.noise)
         agreement.check_few_valued(self.few_valued, own.rows, self.settings.batch_size, terms.features, terms.classes)
         if self.few_valued and (terms.score_epochs or self.settings.train_scores or self.validate_data is not None):
-            raise PublicReason(refusal("This host"))
+            raise Refusal(refusal("This host"))
         if self.noise is not None and terms.noise is not None:
             self.noise.charge(terms.noise)
         remember_training(self.home, self.release.dataset, self.train_data)
@@ -401,7 +401,7 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: D
     checks, descent = HostFolds(ctx, settings, cv_data), checked_descent(ctx, settings)
     checks.agree()
     if checks.few_valued:
-        raise PublicReason(refusal("This host"))
+        raise Refusal(refusal("This host"))
     remember_training(checks.release.home, checks.release.dataset, cv_data)
     for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
         rows = prepare_rows(training)

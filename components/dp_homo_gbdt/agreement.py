@@ -29,7 +29,7 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, PublicReason, about_settings
+from ..protocols.preflight import Preflight, Refusal, about_settings
 from .boosting import round_terms
 from .settings import TrainSettings, given_settings
 
@@ -56,12 +56,10 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
     """At each data party: refuse noise of the guest that does not keep what was asked for."""
     asked, reached = settings.epsilon, guarantee.epsilons[settings.relation]
     if asked is not None and reached > asked * ROUNDING:
-        raise PublicReason(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
+        raise Refusal(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     wanted = settings.noise_multiplier
     if wanted is not None and terms.noise_multiplier != wanted:
-        raise PublicReason(
-            f"The guest asks for noise_multiplier {terms.noise_multiplier!r}, while the job says {wanted!r}."
-        )
+        raise Refusal(f"The guest asks for noise_multiplier {terms.noise_multiplier!r}, while the job says {wanted!r}.")
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Tables(Preflight):
         frame = check_labelled_rows(self.frame, settings.records, "the arbiter")
         self.columns = frame.schema.columns.to_list()
         if not self.columns:
-            raise PublicReason("The table has no feature columns; each data party needs at least one.")
+            raise Refusal("The table has no feature columns; each data party needs at least one.")
         require_numeric(frame, NOT_NUMERIC)
         check_labels(frame, CLASSES)
         refuse_derived_labels(home_of(self.ctx), frame)

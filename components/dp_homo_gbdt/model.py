@@ -16,7 +16,7 @@ from fate_dp.privacy.bins import TableBins
 from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
 from ..protocols.federation import Context
 from ..protocols.noisy_rounds.party_tables import in_words
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .agreement import NOT_NUMERIC, Agreement
 from .boosting import GrownBatch, scores_of
 from .trees import Batch
@@ -111,7 +111,7 @@ def model_of(document: dict) -> tuple[TableBins, list[GrownBatch]]:
     """Bins and batches of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
     if estimator is None:
-        raise PublicReason("The arbiter of the training holds no model; predict at guest and hosts.")
+        raise Refusal("The arbiter of the training holds no model; predict at guest and hosts.")
     return TableBins.from_wire(estimator["bins"]), [_batch_from_json(each) for each in estimator["batches"]]
 
 
@@ -122,7 +122,7 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     bins, _ = model_of(document)
     require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
-        raise PublicReason("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
     require_numeric(frame, NOT_NUMERIC)
     return prediction_frame(frame, document, TEST_SET)
 

@@ -11,7 +11,7 @@ from fate_dp.privacy.bins import ColumnBins, TableBins, category_bins, cut_bins,
 from fate_dp.privacy.events import RELATIONS
 
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"
@@ -26,12 +26,12 @@ MAX_DELTA = 0.01
 def aggregation(value: Any) -> str:
     """secure_sum or local, as in dp_homo_nn."""
     if value == SHUFFLE:
-        raise PublicReason(
+        raise Refusal(
             "aggregation is 'shuffle'; it must be secure_sum or local: a shuffled answer must be private by itself, and of a "
             "record's place in many leaves too little would be left of it."
         )
     if value not in AGGREGATIONS:
-        raise PublicReason(f"aggregation is {value!r}; it must be one of {', '.join(AGGREGATIONS)}.")
+        raise Refusal(f"aggregation is {value!r}; it must be one of {', '.join(AGGREGATIONS)}.")
     return value
 
 
@@ -45,13 +45,13 @@ def rule(name: str, value: Any) -> ColumnBins:
         ends = value.get(RANGE)
         if set(value) == {RANGE, BINS} and isinstance(ends, list | tuple) and len(ends) == 2:
             return equal_width_bins(name, ends[0], ends[1], value[BINS])
-    raise PublicReason(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
+    raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
 
 
 def columns(value: Any) -> dict[str, Any]:
     """A rule for each column by its name, of numbers that are public."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) and name for name in value):
-        raise PublicReason(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
+        raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
     for name, each in value.items():
         rule(name, each)
     return {name: dict(each) for name, each in value.items()}
@@ -125,11 +125,11 @@ class TrainSettings:
             if value is not None:
                 object.__setattr__(self, name, declared.check(value))
         if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise PublicReason(
+            raise Refusal(
                 f"epsilon is {self.epsilon} and noise_multiplier is {self.noise_multiplier}; exactly one of the two must be set."
             )
         if self.trees % self.rounds:
-            raise PublicReason(f"trees is {self.trees}; it must be a multiple of rounds, {self.rounds}.")
+            raise Refusal(f"trees is {self.trees}; it must be a multiple of rounds, {self.rounds}.")
 
     @property
     def trees_of_round(self) -> int:
@@ -140,7 +140,7 @@ class TrainSettings:
         rules = self.columns or {}
         unknown = next((name for name in rules if name not in names), None)
         if unknown is not None:
-            raise PublicReason(f"columns names {unknown!r}; the tables have no such column.")
+            raise Refusal(f"columns names {unknown!r}; the tables have no such column.")
         other = self.other_columns or {CUTS: normal_cuts()}
         return TableBins(tuple(rule(name, rules.get(name, other)) for name in names))
 
@@ -151,7 +151,5 @@ class TrainSettings:
 def given_settings(given: Mapping[str, Any]) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
     if given.get("records") is None:
-        raise PublicReason(
-            "records is not set; dp_homo_gbdt needs it: the public number of the records of all parties."
-        )
+        raise Refusal("records is not set; dp_homo_gbdt needs it: the public number of the records of all parties.")
     return settings_of(TrainSettings, given)

@@ -20,7 +20,7 @@ from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 from ..protocols.noisy_rounds.account import OBSERVERS, round_event
 from ..protocols.noisy_rounds.contribution import InvalidMessage
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .relevance import ContributionSum, noise_beside
 from .settings import ADAPTIVE, TrainSettings
 
@@ -81,7 +81,7 @@ def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | 
     if settings.noise != ADAPTIVE:
         return None
     for hindrance in _hindrances(settings):
-        raise PublicReason(f"noise is adaptive, but {hindrance}.")
+        raise Refusal(f"noise is adaptive, but {hindrance}.")
     assert settings.epsilon is not None and groups is not None
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
     return ContributionStep(

@@ -27,7 +27,7 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, about_settings
+from ..protocols.preflight import Preflight, PrivateReason, Refusal, about_settings
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension
@@ -44,9 +44,9 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
     require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
     federation = Federation.of(parties, settings.shuffler)
     if settings.shuffler is not None and federation.shuffler is None:
-        raise PublicReason(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
+        raise Refusal(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
     if not federation.hosts:
-        raise PublicReason("The job names no host with data; dp_homo_nn trains over at least two parties.")
+        raise Refusal("The job names no host with data; dp_homo_nn trains over at least two parties.")
     return federation
 
 
@@ -74,7 +74,7 @@ def check_alike(facts: dict) -> None:
     own, *_ = facts.values()
     for name, theirs in facts.items():
         if theirs["dimension"] != own["dimension"]:
-            raise PublicReason(
+            raise Refusal(
                 f"The model has {theirs['dimension']} parameters at {name} and {own['dimension']} at the guest; every "
                 "operator must allow the same one."
             )
@@ -124,7 +124,7 @@ class Tables(Preflight):
         if own_party(self.ctx) not in self.federation.data:
             if frame is not None:
                 # The shuffler's own messages would be among those that it shuffles, and hide nobody from it.
-                raise PublicReason(
+                raise Refusal(
                     "This party was given a table, but it holds no data in this training; keep its reader out."
                 )
             return {}

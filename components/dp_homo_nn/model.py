@@ -15,7 +15,7 @@ from ..common.charges import home_of
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
 from ..protocols.federation import Context
 from ..protocols.noisy_rounds.party_tables import POOLED, in_words
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .agreement import Agreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
@@ -138,9 +138,7 @@ def spec_of(document: dict) -> ModelSpec:
     """The specification of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
     if estimator is None:
-        raise PublicReason(
-            f"The {document['meta']['role']} of the training holds no model; predict at guest and hosts."
-        )
+        raise Refusal(f"The {document['meta']['role']} of the training holds no model; predict at guest and hosts.")
     return ModelSpec(**estimator["model"])
 
 
@@ -161,7 +159,7 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     check_module(home_of(ctx).policy, spec.name)
     require_rows(frame)
     if list(frame.schema.columns) != document["data"]["estimator"]["header"]:
-        raise PublicReason("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
     check_features(frame)
     return prediction_frame(ctx, frame, document, TEST_SET)
 

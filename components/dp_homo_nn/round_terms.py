@@ -21,7 +21,7 @@ from ..protocols.noisy_rounds.account import (
 )
 from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .adaptive import ContributionStep, calibrated_beside
 from .settings import OPTIMIZER_KEYS, TrainSettings
 
@@ -213,11 +213,11 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
         guarantee.epsilons[settings.stated_relation],
     )
     if asked is not None and reached > asked * ROUNDING:
-        raise PublicReason(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
+        raise Refusal(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):
         wanted = getattr(settings, name)
         if wanted is not None and getattr(terms, name) != wanted:
-            raise PublicReason(f"The guest asks for {name} {getattr(terms, name)!r}, while the job says {wanted!r}.")
+            raise Refusal(f"The guest asks for {name} {getattr(terms, name)!r}, while the job says {wanted!r}.")
 
 
 def charged_events(
@@ -233,14 +233,14 @@ def charged_events(
 def _check_parties(name: str, given: Mapping[str, float], clients: Sequence[str]) -> None:
     unknown = sorted(set(given) - set(clients))
     if unknown:
-        raise PublicReason(f"{name} names party {unknown[0]}; the parties with data are {', '.join(sorted(clients))}.")
+        raise Refusal(f"{name} names party {unknown[0]}; the parties with data are {', '.join(sorted(clients))}.")
 
 
 def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ...] | None:
     if settings.client_weights is None:
         return None
     if set(settings.client_weights) != set(clients):
-        raise PublicReason(
+        raise Refusal(
             f"client_weights names the parties {', '.join(sorted(settings.client_weights))}; it must name all that hold "
             f"data: {', '.join(sorted(clients))}."
         )

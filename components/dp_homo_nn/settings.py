@@ -10,7 +10,7 @@ from fate_dp.privacy.policy import MODULE_NAME
 from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear", "patch_linear")
 MODULE_PREFIX = "module:"
@@ -40,12 +40,12 @@ def model(value: Any) -> dict[str, Any]:
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
     if not (isinstance(name, str) and (name in MODELS or module_name(name) is not None)):
-        raise PublicReason(
+        raise Refusal(
             f"model.name is {name!r}; it must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}NAME for a model that each "
             "party's operator allowed under that name."
         )
     if not isinstance(filled["params"], dict):
-        raise PublicReason(f"model.params is {filled['params']!r}; it must be a mapping.")
+        raise Refusal(f"model.params is {filled['params']!r}; it must be a mapping.")
     return filled
 
 
@@ -80,13 +80,13 @@ def class_weights(value: Any) -> dict[str, Any]:
     """prior: public probability of each class, in order, never counted from the parties' labels; maximum: of a weight."""
     filled = mapping("class_weights", value, CLASS_WEIGHT_KEYS)
     if not isinstance(filled["prior"], (list, tuple)):
-        raise PublicReason(
+        raise Refusal(
             f"class_weights.prior is {filled['prior']!r}; it must list the public probability of each class, in order."
         )
     try:
         check_prior(dict(enumerate(filled["prior"])), filled["maximum"])
     except ValueError as error:
-        raise PublicReason(f"class_weights is {value!r}, but {error}") from error
+        raise Refusal(f"class_weights is {value!r}, but {error}") from error
     return {"prior": [float(share) for share in filled["prior"]], "maximum": float(filled["maximum"])}
 
 
@@ -96,7 +96,7 @@ def clip(value: Any) -> float | tuple[float, ...] | dict[str, Any]:
         filled = mapping("clip", value, {"quantile": 0.5, "start": 1.0})
         number("clip.start", filled["start"], above=0)
         if number("clip.quantile", filled["quantile"], above=0) >= 1:
-            raise PublicReason(f"clip.quantile is {filled['quantile']!r}; it must be a number above 0 and below 1.")
+            raise Refusal(f"clip.quantile is {filled['quantile']!r}; it must be a number above 0 and below 1.")
         return filled
     if isinstance(value, (list, tuple)) and value:
         return tuple(number("clip", item, above=0) for item in value)
@@ -106,7 +106,7 @@ def clip(value: Any) -> float | tuple[float, ...] | dict[str, Any]:
 def client_weights(value: Any) -> dict[str, Any]:
     """Public weight of each data party's update by party id, adding up to 1; never shares of private numbers of rows."""
     if not isinstance(value, dict) or not value:
-        raise PublicReason(f"client_weights is {value!r}; it must map party ids to numbers that add up to 1.")
+        raise Refusal(f"client_weights is {value!r}; it must map party ids to numbers that add up to 1.")
     return {str(party): number(f"client_weights.{party}", weight, above=0) for party, weight in value.items()}
 
 
@@ -122,7 +122,7 @@ def party_clips(value: Any) -> dict[str, float]:
 
 def _by_party(name: str, value: Any, allowed: str) -> dict[str, float]:
     if not isinstance(value, dict) or not value:
-        raise PublicReason(f"{name} is {value!r}; it must map party ids to {allowed}.")
+        raise Refusal(f"{name} is {value!r}; it must map party ids to {allowed}.")
     return {str(party): number(f"{name}.{party}", given, above=0) for party, given in value.items()}
 
 
@@ -139,7 +139,7 @@ def adaptive(value: Any) -> dict[str, Any]:
 def shuffler(value: Any) -> str:
     """Party id of the host that shuffles and holds no data."""
     if not isinstance(value, str) or not PARTY_ID.fullmatch(value):
-        raise PublicReason(f"shuffler is {value!r}; it must be the party id of a host that holds no data, as text.")
+        raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that holds no data, as text.")
     return value
 
 
@@ -287,14 +287,14 @@ class TrainSettings:
         for name, default in (("rounds", ROUNDS), ("batch_size", self.records)):
             if getattr(self, name) is None:
                 if self.aggregation == "shuffle":
-                    raise PublicReason(
+                    raise Refusal(
                         f"{name} is not set; aggregation shuffle needs it: every record sends a message each records / "
                         "batch_size rounds."
                     )
                 object.__setattr__(self, name, default)
         problem = next(_problems(self), None)
         if problem:
-            raise PublicReason(problem)
+            raise Refusal(problem)
 
     @property
     def stated_relation(self) -> str:
@@ -342,7 +342,7 @@ class TrainSettings:
 def given_settings(given: Mapping[str, Any]) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
     if given.get("records") is None:
-        raise PublicReason("records is not set; dp_homo_nn needs it: the public number of the records of all parties.")
+        raise Refusal("records is not set; dp_homo_nn needs it: the public number of the records of all parties.")
     return settings_of(TrainSettings, given)
 
 

@@ -21,7 +21,7 @@ from ..common.provenance import (
     refuse_derived_labels,
 )
 from ..protocols.federation import Context, data_parties, name_of, others, own_party
-from ..protocols.preflight import Preflight, PublicReason
+from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import remember_training
 from ..protocols.shared_descent import JointColumns
 from .additive import label_moments_of, slices
@@ -55,7 +55,7 @@ class Terms:
             counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
             return cls(**{**wire, "counts": counts, "multipliers": tuple(map(float, wire["multipliers"]))})
         except (KeyError, TypeError) as error:
-            raise PublicReason("The guest's terms are none of dp_scorecard.") from error
+            raise Refusal("The guest's terms are none of dp_scorecard.") from error
 
     def to_wire(self) -> dict:
         """Builtins."""
@@ -133,7 +133,7 @@ class PartyPreflight(Preflight):
         frames.require_distinct_ids(frame)
         names = frame.schema.columns.to_list()
         if not names:
-            raise PublicReason("The table has no feature columns; each data party needs at least one.")
+            raise Refusal("The table has no feature columns; each data party needs at least one.")
         frames.require_numeric(frame, NOT_NUMERIC)
         self.sizes = BinnedRows(settings.counts(names, self.binning_model), labelled)
         self.ordered = settings.ordered(names, self.binning_model)
@@ -153,14 +153,12 @@ class PartyPreflight(Preflight):
 
     def _check_budget(self) -> None:
         if self.settings.epsilon is None:
-            raise PublicReason(
+            raise Refusal(
                 "epsilon is not set at a party whose records need noise; every host must set its own, and with privacy record "
                 "the guest, too."
             )
         if has_synthetic_rows(self.frame):
-            raise PublicReason(
-                "The table was over-sampled, so noise protects no record; put dp_scorecard before smote."
-            )
+            raise Refusal("The table was over-sampled, so noise protects no record; put dp_scorecard before smote.")
         self.multiplier = noise_multiplier_for(self.settings.epsilon, self.settings.delta)
         self.charges = Charges(self.ctx, self.frame, REFUSAL)
         self.charges.check([(Event(Gaussian(self.multiplier), "record", REPLACE_ONE, self.observers), self.reads)])
@@ -216,11 +214,11 @@ class GuestPreflight(PartyPreflight):
     def check(self) -> dict:
         frame, settings, home = self.frame, self.settings, home_of(self.ctx)
         if frame.schema.label_name is None:
-            raise PublicReason("The guest's table has no label column; upload it with label_name set.")
+            raise Refusal("The guest's table has no label column; upload it with label_name set.")
         facts = self.prepare(labelled=True)
         if settings.privacy == NONE:
             if settings.epsilon is not None:
-                raise PublicReason(
+                raise Refusal(
                     f"epsilon is {settings.epsilon:g} at the guest, but privacy is none; set it at the hosts alone, or set privacy."
                 )
             self.labels = find_label_privacy(home, frame, settings.label_source)
@@ -239,10 +237,10 @@ class GuestPreflight(PartyPreflight):
         source = settings.label_source
         if settings.epsilon is None or source is None:
             missing = "epsilon" if settings.epsilon is None else "label_source"
-            raise PublicReason(f"privacy is label, but the guest sets no {missing}; set it there.")
+            raise Refusal(f"privacy is label, but the guest sets no {missing}; set it there.")
         check_source(home, self.frame, source)
         if home.policy.source(source).public:
-            raise PublicReason(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
+            raise Refusal(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
         self.labels = LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
         self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=source)
         multiplier = noise_multiplier_for(settings.epsilon, settings.delta)
@@ -277,7 +275,7 @@ class GuestPreflight(PartyPreflight):
             facts = hosts[name]
             for field_name, wanted in (("privacy", settings.privacy), ("key_length", settings.he_param["key_length"])):
                 if facts[field_name] != wanted:
-                    raise PublicReason(
+                    raise Refusal(
                         f"{field_name} is {wanted} at the guest and {facts[field_name]} at {name}; both must be the same."
                     )
         of_hosts = [hosts[name] for name in names]
@@ -320,7 +318,7 @@ class HostPreflight(PartyPreflight):
             self.multiplier,
         )
         if told != own:
-            raise PublicReason("The guest's terms are other ones than this host's parameters and table give.")
+            raise Refusal("The guest's terms are other ones than this host's parameters and table give.")
         self.charge(terms)
         home = home_of(self.ctx)
         remember_training(home, remembered_dataset(home, self.frame).name, self.frame)

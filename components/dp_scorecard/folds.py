@@ -18,7 +18,7 @@ from ..common.frames import DataFrame
 from ..protocols.federation import Context, check_roles
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import FOLD_ROWS, figures, prediction_frame
-from ..protocols.preflight import PublicReason, show_summary
+from ..protocols.preflight import Refusal, show_summary
 from ..protocols.score_counts import CountedScores
 from .agreement import GuestPreflight, HostPreflight, PartyPreflight
 from .predict import ShownPoints, ask_points, give_points
@@ -32,7 +32,7 @@ FOLDS = "n_splits"
 def check_folds(checks: PartyPreflight) -> dict:
     """Refuse a table with fewer rows than folds; the fact that all parties must have in common."""
     if checks.reads > checks.frame.shape[0]:
-        raise PublicReason(
+        raise Refusal(
             f"cv_param.n_splits is {checks.reads}, but the table has {checks.frame.shape[0]} rows; it must have at least as many."
         )
     return {FOLDS: checks.reads}
@@ -48,7 +48,7 @@ class GuestFolds(GuestPreflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         for name, facts in hosts.items():
             if facts[FOLDS] != self.reads:
-                raise PublicReason(
+                raise Refusal(
                     f"cv_param.n_splits is {self.reads} at the guest and {facts[FOLDS]} at {name}; both must be the same."
                 )
         return super().commit(hosts)

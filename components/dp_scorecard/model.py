@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .additive import Calibration, Scale, slices
 
@@ -97,4 +97,4 @@ class Scorecard:
                 Calibration(**data["calibration"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise PublicReason("input_model is no scorecard; connect the output_model of dp_scorecard.") from error
+            raise Refusal("input_model is no scorecard; connect the output_model of dp_scorecard.") from error

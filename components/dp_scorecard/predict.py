@@ -25,7 +25,7 @@ from ..common.frames import DataFrame, Table
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
 from ..protocols.federation import Context, check_roles, data_parties, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, PublicReason
+from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import CountedScores
 from .model import Points, Scorecard
 from .settings import JOINT, PLAIN, PredictSettings
@@ -85,7 +85,7 @@ class GuestPreflight(Preflight):
         """All parties must mean one kind of scoring."""
         for name, facts in hosts.items():
             if facts["scoring"] != self.settings.scoring:
-                raise PublicReason(
+                raise Refusal(
                     f"scoring is {self.settings.scoring} at the guest and {facts['scoring']} at {name}; both must be the same."
                 )
 
@@ -99,11 +99,11 @@ class GuestPreflight(Preflight):
         for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
             known = self.card.hosts.get(name)
             if known is None or hosts[name]["points"] != points_digest(known.points):
-                raise PublicReason(
+                raise Refusal(
                     f"input_model of the guest and of {name} are not of one training; take those of the same task."
                 )
         if len(hosts) != len(self.card.hosts):
-            raise PublicReason(
+            raise Refusal(
                 f"The job names {len(hosts)} hosts, but the scorecard has columns of {len(self.card.hosts)}; all must take part."
             )
         return {}
@@ -119,7 +119,7 @@ class PlainPreflight(GuestPreflight):
         parts = [card.own, *card.hosts.values()]
         columns = sum(len(part.counts) for part in parts)
         if len(names) != columns or names[: len(card.own.names)] != list(card.own.names):
-            raise PublicReason(
+            raise Refusal(
                 f"scoring is plain, and the guest's table must have all {columns} columns of the scorecard: its own by name, "
                 f"then those of {', '.join(card.hosts)} in the order of their tables."
             )
@@ -174,7 +174,7 @@ def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     frames.require_rows(frame)
     names = frame.schema.columns.to_list()
     if list(card.own.names) != names:
-        raise PublicReason("The scorecard was made of other columns than this table has; names and order must agree.")
+        raise Refusal("The scorecard was made of other columns than this table has; names and order must agree.")
     frames.require_numeric(frame, NOT_NUMERIC)
     return binned_rows(frame, BinnedRows(card.own.counts))
 
@@ -182,7 +182,7 @@ def binned_table(frame: DataFrame, card: Scorecard) -> Table:
 def require_table(frame: DataFrame | None) -> None:
     """FATE takes test_data as optional, since scoring plain needs none at the hosts."""
     if frame is None:
-        raise PublicReason("The task has no test_data at this party; only with scoring plain, a host needs none.")
+        raise Refusal("The task has no test_data at this party; only with scoring plain, a host needs none.")
 
 
 def points_digest(points: np.ndarray) -> str:

@@ -12,7 +12,7 @@ from ..common.parameters import OneOf, choice, label_source, number, parameter, 
 from ..dp_hetero_lr.settings import FoldSettings as HeteroFoldSettings
 from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .additive import DECREASING, INCREASING, Scale
 
 RECORD, LABEL, NONE = "record", "label", "none"
@@ -23,7 +23,7 @@ MAX_PATH = 32
 def bins(value: Any) -> int | dict[str, int]:
     """A whole number of bins for every column, or a mapping {column: number of bins} that names all of them."""
     if value == {}:
-        raise PublicReason("bins is {}; a mapping must name every column.")
+        raise Refusal("bins is {}; a mapping must name every column.")
     if not isinstance(value, dict):
         return int(number("bins", value, at_least=MIN_BINS, at_most=MAX_TOTAL, whole=True))
     return {
@@ -35,14 +35,14 @@ def bins(value: Any) -> int | dict[str, int]:
 def monotone(value: Any) -> dict[str, str]:
     """A mapping {column: increasing or decreasing}: how the odds of the label 1 may change from bin to bin."""
     if not isinstance(value, dict):
-        raise PublicReason(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
+        raise Refusal(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
     return {str(name): choice(f"monotone of {name!r}", each, (INCREASING, DECREASING)) for name, each in value.items()}
 
 
 def ridge_path(value: Any) -> tuple[float, ...]:
     """A list of up to 32 multiples of the ridge, each greater than 0."""
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= MAX_PATH:
-        raise PublicReason(f"ridge_path is {value!r}; it must be a list of 1 to {MAX_PATH} multiples of the ridge.")
+        raise Refusal(f"ridge_path is {value!r}; it must be a list of 1 to {MAX_PATH} multiples of the ridge.")
     return tuple(float(number("ridge_path", each, above=0)) for each in value)
 
 
@@ -121,20 +121,18 @@ class TrainSettings:
             ValueError: neither or both are given, or they are of other columns.
         """
         if (self.bins is None) == (binning_model is None):
-            raise PublicReason(
+            raise Refusal(
                 "The numbers of bins must come from binning_model or from bins, from one of them: connect the model of the "
                 "step that made the bins, or set bins."
             )
         if binning_model is not None:
             made = _bins_of(binning_model)
             if list(made.names) != list(columns):
-                raise PublicReason("binning_model has other columns than the table; names and order must agree.")
+                raise Refusal("binning_model has other columns than the table; names and order must agree.")
             return made.counts
         if isinstance(self.bins, dict):
             if set(self.bins) != set(columns):
-                raise PublicReason(
-                    "bins names other columns than the table has; it must name all of them and no others."
-                )
+                raise Refusal("bins names other columns than the table has; it must name all of them and no others.")
             return tuple(self.bins[name] for name in columns)
         assert self.bins is not None, "One of both was given."
         return (self.bins,) * len(columns)
@@ -149,15 +147,13 @@ class TrainSettings:
         """``monotone`` by the number of the column."""
         asked = self.monotone or {}
         if not set(asked) <= set(columns):
-            raise PublicReason(
-                "monotone names a column that the table does not have; it must name the party's own columns."
-            )
+            raise Refusal("monotone names a column that the table does not have; it must name the party's own columns.")
         return {list(columns).index(name): direction for name, direction in asked.items()}
 
 
 def _bins_of(binning_model: dict) -> TableBins:
     if not isinstance(binning_model, dict) or "bins" not in binning_model:
-        raise PublicReason("binning_model holds no bins; connect the output_model of dp_binning.")
+        raise Refusal("binning_model holds no bins; connect the output_model of dp_binning.")
     return TableBins.from_wire(binning_model["bins"])
 
 

@@ -22,7 +22,7 @@ from ..common.charges import PartyHome, home_of, job_of
 from ..common.frames import DataFrame
 from ..common.provenance import LabelPrivacy, find_label_privacy, scores_digest
 from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import Preflight, PublicReason, show_summary
+from ..protocols.preflight import Preflight, Refusal, show_summary
 from .settings import Settings
 
 
@@ -81,46 +81,40 @@ def revise_labels(ctx: Context, settings: Settings, input_data: Any, scores: Any
 def revertible_flips(privacy: LabelPrivacy) -> LabelRelease:
     """The release that the labels are; Bayes' rule and swaps know two classes, as label_flip released them."""
     if privacy.derived:
-        raise PublicReason("The labels went through flipback before; it needs the labels as label_flip released them.")
+        raise Refusal("The labels went through flipback before; it needs the labels as label_flip released them.")
     flips = privacy.flips
     if flips is None:
-        raise PublicReason(
+        raise Refusal(
             "The labels are not flips of one release; flipback works on the labels as label_flip released them."
         )
     if flips.bounds is not None:
-        raise PublicReason(
-            "The labels are noisy numbers, which flipback cannot revise; it works on flips of 2 classes."
-        )
+        raise Refusal("The labels are noisy numbers, which flipback cannot revise; it works on flips of 2 classes.")
     if flips.classes != 2:
-        raise PublicReason(f"The labels were flipped among {flips.classes} classes; flipback works on 2.")
+        raise Refusal(f"The labels were flipped among {flips.classes} classes; flipback works on 2.")
     return flips
 
 
 def check_scores(frame: DataFrame, scored: DataFrame) -> None:
     """Scores must stand beside these very labels; which labels their model was trained on the ledger says."""
     if "predict_score" not in scored.schema.columns or frames.ids_digest(scored) != frames.ids_digest(frame):
-        raise PublicReason("scores are not of the rows of input_data; use the train_output_data of a training on it.")
+        raise Refusal("scores are not of the rows of input_data; use the train_output_data of a training on it.")
     labelled = scored.schema.label_name is not None
     if not labelled or not np.array_equal(
         frames.collect_column(frames.label_blocks(scored)), frames.collect_column(frames.label_blocks(frame))
     ):
-        raise PublicReason(
-            "scores come from a training on other labels; use the train_output_data of one on input_data."
-        )
+        raise Refusal("scores come from a training on other labels; use the train_output_data of one on input_data.")
 
 
 def releases_of_model(home: PartyHome, scored: DataFrame) -> Releases:
     """The label releases that the scores carry; a model of true labels would carry those into 'flipped' ones."""
     releases = home.ledger.releases_of_scores(scores_digest(home, scored))
     if releases is None:
-        raise PublicReason(
+        raise Refusal(
             "scores are not known to the guest's ledger, so nobody can say which labels their model was trained on; use "
             "the train_output_data of a dp_hetero_lr of this version, as it wrote it."
         )
     if not math.isfinite(total_of(releases)):
-        raise PublicReason(
-            "scores come from a model of labels without privacy; use those of one that was trained on flips."
-        )
+        raise Refusal("scores come from a model of labels without privacy; use those of one that was trained on flips.")
     return releases
 
 

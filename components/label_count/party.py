@@ -21,7 +21,7 @@ from ..common.charges import Charges, has_synthetic_rows, home_of
 from ..common.frames import DataFrame, label_blocks, require_distinct_ids, require_rows
 from ..common.provenance import refuse_derived_labels
 from ..protocols.federation import Context, party_name, require
-from ..protocols.preflight import Preflight, PublicReason, agree, show_summary
+from ..protocols.preflight import Preflight, Refusal, agree, show_summary
 from .settings import SENSITIVITY, Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."
@@ -54,12 +54,12 @@ class Counting(Preflight):
         frame, classes = self.frame, list(self.settings.classes)
         if frame is None or frame.schema.label_name is None:
             if self.ctx.is_on_guest:
-                raise PublicReason("The guest's table has no label column; upload it with label_name set.")
+                raise Refusal("The guest's table has no label column; upload it with label_name set.")
             return {"classes": classes}
         require_rows(frame)
         require_distinct_ids(frame)
         if has_synthetic_rows(frame):
-            raise PublicReason("The table was over-sampled; put label_count before smote.")
+            raise Refusal("The table was over-sampled; put label_count before smote.")
         refuse_derived_labels(home_of(self.ctx), frame)
         self.release = noisy_counts(label_blocks(frame), self.settings)
         self.charges = Charges(self.ctx, frame, REFUSAL)
@@ -69,7 +69,7 @@ class Counting(Preflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         for name, facts in hosts.items():
             if facts["classes"] != list(self.settings.classes):
-                raise PublicReason(
+                raise Refusal(
                     f"classes is {facts['classes']} at {name}; it must be {list(self.settings.classes)}, as at the guest."
                 )
         return {}

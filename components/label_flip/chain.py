@@ -19,7 +19,7 @@ from ..common import parameters
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..dp_hetero_lr.planned import PlannedTraining
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY
 
 HETERO_LR, SHARE_LR, FLIPBACK, BINNING = "dp_hetero_lr", "share_lr", "flipback", "dp_binning"
@@ -91,8 +91,8 @@ def check_tables(plan: JobPlan, flip: str, frame: DataFrame, epsilon: float, hos
         if plan.reads_directly(task.name, flip, TRAINING_INPUTS):
             try:
                 PlannedTraining(plan, task).check_tables(frame, epsilon, hosts, _classes_of(plan.task(flip)) or BINARY)
-            except PublicReason as error:
-                raise PublicReason(_told(task, error)) from error
+            except Refusal as error:
+                raise Refusal(_told(task, error)) from error
 
 
 def _classes_of(flip: PlannedTask) -> tuple[float, ...] | None:

@@ -29,7 +29,7 @@ from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
 from ..protocols.federation import Context, check_roles, others
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, about_settings, show_summary
+from ..protocols.preflight import Preflight, PrivateReason, Refusal, about_settings, show_summary
 from .chain import asks_hosts, check_plan, check_tables
 from .settings import Settings
 
@@ -151,7 +151,7 @@ class GuestPreflight(Preflight):
         frames.check_guest_table(self.frame)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
         if has_synthetic_rows(self.frame):
-            raise PublicReason(
+            raise Refusal(
                 "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
             )
         self.draw.check_labels(self.frame)

@@ -6,7 +6,7 @@ from fate_dp.privacy.mechanisms.local_numbers import check_bins, check_bounds, p
 from fate_dp.privacy.validation import check_epsilon
 
 from ..common.parameters import classes, label_source, parameter
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 CLASSES = (0.0, 1.0)
 
@@ -37,11 +37,9 @@ class Settings:
         """Refuse what does not go together: labels are classes or numbers."""
         if self.bounds is not None:
             if tuple(self.classes) != CLASSES:
-                raise PublicReason(
+                raise Refusal(
                     f"classes is {list(self.classes)} and bounds is {list(self.bounds)}; labels are classes or numbers: set one."
                 )
             piecewise_law(self.epsilon, self.bounds, self.bins)
         elif self.bins is not None:
-            raise PublicReason(
-                f"bins is {self.bins}, but bounds is not set; bins are grid points of numbers within bounds."
-            )
+            raise Refusal(f"bins is {self.bins}, but bounds is not set; bins are grid points of numbers within bounds.")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from .preflight import PublicReason
+from .preflight import Refusal
 
 if TYPE_CHECKING:
     import torch
@@ -247,7 +247,7 @@ def check_batches(rows: int, size: int | None, largest_feature_count: int) -> No
 def _check_size(rows: int, size: int | None, needed: int, why: str) -> None:
     if (rows if size is None else min(size, rows)) < needed:
         given = f"None (all {rows} rows)" if size is None else size
-        raise PublicReason(f"batch_size is {given}; it must be at least {needed}, {why}")
+        raise Refusal(f"batch_size is {given}; it must be at least {needed}, {why}")
 
 
 def batch_bounds(rows: int, size: int | None) -> list[tuple[int, int]]:

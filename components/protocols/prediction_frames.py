@@ -29,7 +29,7 @@ from ..common.frames import (
 )
 from ..common.provenance import LabelPrivacy
 from .federation import Context
-from .preflight import PublicReason, show_summary
+from .preflight import Refusal, show_summary
 from .training_terms import TrainingTerms
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def probabilities(joint: np.ndarray) -> np.ndarray:
 def check_true_labels(true_labels: bool, labelled: bool, known: LabelPrivacy | None) -> None:
     """Whether the labels of rows to predict can be the true ones that the job says they are."""
     if true_labels and not labelled:
-        raise PublicReason("true_labels is true, but the guest's table has no label column; leave it out.")
+        raise Refusal("true_labels is true, but the guest's table has no label column; leave it out.")
     if true_labels and known is not None and known.private:
-        raise PublicReason(
+        raise Refusal(
             "true_labels is true, but the labels of the guest's table are flips that were released; it is for rows held "
             "out of training whose labels were never flipped."
         )

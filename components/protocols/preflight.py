@@ -7,7 +7,7 @@ first one, with the name of the party, to everybody: all of them raise it.
 The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
 message.
 
-Others read only what is meant for them: a `PublicReason`, or the public half of a `PrivateReason`. Of any other error, which
+Others read only what is meant for them: a `Refusal`, or the public half of a `PrivateReason`. Of any other error, which
 may quote data or a path, they learn that there was one.
 """
 
@@ -41,7 +41,7 @@ class Refused(ValueError):
     """A job was refused before any work; the message is one sentence that names the party and the reason."""
 
 
-class PublicReason(ValueError):
+class Refusal(ValueError):
     """A refusal that every party reads in full: it speaks of settings, or of what parties have told each other, never of data."""
 
     def __init__(self, message: str):
@@ -65,7 +65,7 @@ def about_settings() -> Iterator[None]:
     except ValueError as error:
         if hasattr(error, "public"):
             raise
-        raise PublicReason(str(error)) from error
+        raise Refusal(str(error)) from error
 
 
 UNTOLD = "This party's data or files do not allow the task; its operator can see why."

@@ -35,7 +35,7 @@ from fate_dp.crypto.shared_descent import (
 
 from .federation import Context, data_parties
 from .optimizers import CONVERGED, EXHAUSTED, GOES_ON, refuse_divergence
-from .preflight import PublicReason, about_settings
+from .preflight import Refusal, about_settings
 from .score_counts import NOT_SHOWN, CountedLosses
 from .training_terms import TrainingTerms
 
@@ -114,7 +114,7 @@ def exchange_keys(ctx: Context, columns: JointColumns, key_length: int) -> Keys:
         received = {position: PublicKey.from_wire(party.get("public_key")) for position, party in peers.items()}
     for position, key in received.items():
         if key.key_length != key_length:
-            raise PublicReason(
+            raise Refusal(
                 f"{peers[position].name} sent a key of {key.key_length} bits; he_param.key_length is {key_length}."
             )
     return Keys(private_key, received)
@@ -382,9 +382,7 @@ class SharedSteps:
             return [Word(steps.epoch, state)] if steps.last else []
         refuse_divergence(state)
         if state not in (CONVERGED, EXHAUSTED):
-            raise PublicReason(
-                f"The guest's word on epoch {steps.epoch + 1} is {state!r}, none that this version knows."
-            )
+            raise Refusal(f"The guest's word on epoch {steps.epoch + 1} is {state!r}, none that this version knows.")
         for descent, share in zip(self._descents, steps.shares):
             descent.go_back(share)
         return [Word(steps.epoch, state)]
@@ -440,7 +438,7 @@ class SharedSteps:
         """For every model, the part of every message that speaks of it."""
         models = len(self._descents)
         if any(len(message) % models for message in messages):
-            raise PublicReason(f"A message does not say the same of each of {models} models, as all parties' must.")
+            raise Refusal(f"A message does not say the same of each of {models} models, as all parties' must.")
         sizes = [len(message) // models for message in messages]
         return [
             [message[at * size : (at + 1) * size] for message, size in zip(messages, sizes)] for at in range(models)

@@ -30,7 +30,7 @@ from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
 
 from .optimizers import PartyOptimizer, correction_epochs
-from .preflight import PublicReason
+from .preflight import Refusal
 
 BINARY = (0.0, 1.0)
 CURVATURE = {"binomial": 4, "gaussian": 1}
@@ -140,7 +140,7 @@ class PartyNoise:
     def from_wire(cls, wire: dict) -> PartyNoise:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {field.name for field in fields(cls)}:
-            raise PublicReason("A party's part of the noise is not of the form that this version knows.")
+            raise Refusal("A party's part of the noise is not of the form that this version knows.")
         return cls(**wire)
 
 
@@ -209,7 +209,7 @@ class NoiseTerms:
     def check_size(self, rows: int) -> None:
         """Refuse noise that exceeds what masks are made for: sums of ``rows`` products of mean square 2^8 each."""
         if self.largest[-1] > rows * 2.0**MEAN_SQUARE_BITS:
-            raise PublicReason(
+            raise Refusal(
                 f"The noise may reach {self.largest[-1]:.3g}, and sums over {rows} records are masked up to "
                 f"{rows * 2**MEAN_SQUARE_BITS}; raise noise_epsilon, lower noise_radius, or take more records."
             )
@@ -236,7 +236,7 @@ class NoiseTerms:
     def from_wire(cls, wire: dict) -> NoiseTerms:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {"kind", "fit", "parties"}:
-            raise PublicReason(OTHER_NOISE)
+            raise Refusal(OTHER_NOISE)
         return cls(wire["kind"], wire["fit"], tuple(map(PartyNoise.from_wire, wire["parties"])))
 
 
@@ -290,19 +290,19 @@ class TrainingTerms:
     def from_wire(cls, wire: dict, descent: Descent) -> TrainingTerms:
         """Raises ValueError, one sentence, for what is not of the form that `to_wire` gives."""
         if not isinstance(wire, dict) or wire.keys() != set(WIRE):
-            raise PublicReason(MALFORMED)
+            raise Refusal(MALFORMED)
         if type(wire["rows"]) is not int or not _are_whole(wire["features"]):
-            raise PublicReason(OTHER_SIZES)
+            raise Refusal(OTHER_SIZES)
         if type(wire["mean_square_bits"]) is not int:
-            raise PublicReason(OTHER_BOUND)
+            raise Refusal(OTHER_BOUND)
         if not _are_classes(wire["classes"]):
-            raise PublicReason(
-                "The guest's classes are not two or more numbers in ascending order; this host trains on no others."
+            raise Refusal(
+                "The guest's classes are not two or more numbers in ascending order, 0 and 1 if they are two; this host trains on no others."
             )
         epochs = [wire[name] for name in ("flipback_epochs", "correction_epochs", "score_epochs")]
         batches = isinstance(wire["batches"], list) and all(_are_whole(bounds, 2) for bounds in wire["batches"])
         if not batches or not all(map(_are_whole, epochs)) or not isinstance(wire["optimizer"], dict):
-            raise PublicReason(MALFORMED)
+            raise Refusal(MALFORMED)
         sequences = {name: tuple(value) for name, value in wire.items() if isinstance(value, list)}
         sequences["batches"] = tuple(map(tuple, wire["batches"]))
         noise = None if wire["noise"] is None else NoiseTerms.from_wire(wire["noise"])
@@ -349,8 +349,8 @@ class TrainingTerms:
         try:
             rule = PartyOptimizer([0.0], self.optimizer, self.descent.scheduler)
             return rule.learning_rates(self.descent.epochs)
-        except (TypeError, ValueError) as error:
-            raise PublicReason(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise Refusal(f"optimizer_params or scheduler_params do not fit their method: {error}.") from error
 
     def update_rule(self, learning_rates: Sequence[float]) -> UpdateRule:
         """The optimiser's rule, linear in weights and gradients; refuses parameters that are not."""
@@ -402,7 +402,7 @@ class TrainingTerms:
             return
         least = self.noise.least_ridge(self.rows)
         if self.optimizer["penalty"] != "l2" or not self._ridge >= least * (1 - 1e-9):
-            raise PublicReason(
+            raise Refusal(
                 f"The guest plans a ridge of {self.optimizer['alpha']:g}, but noise needs at least {least:g}."
             )
 
@@ -447,4 +447,5 @@ def _are_whole(value: object, count: int | None = None) -> bool:
 def _are_classes(value: object) -> bool:
     if not isinstance(value, list) or len(value) < 2 or not all(type(number) is float for number in value):
         return False
-    return all(first < second for first, second in zip(value, value[1:]))
+    ascending = all(first < second for first, second in zip(value, value[1:]))
+    return ascending and (len(value) > 2 or tuple(value) == BINARY)

@@ -14,7 +14,7 @@ from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context, roles
 from ..protocols.joined_tables import LABEL, MEMBERSHIP, Alignment, belongs_to, share_blocks
 from ..protocols.optimizers import ROWS_PER_FEATURE, batch_bounds, check_batches
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, Descent, TrainingTerms
 from .settings import SEES, ShareSettings
 
@@ -53,9 +53,7 @@ class SharedRows:
     def refuse_hidden_size(self, why: str) -> None:
         """Opened scores show which rows stand for no record: theirs are 0."""
         if self.alignment.hide_size is not None:
-            raise PublicReason(
-                f"{why}, but align hid how many ids matched, and opened scores would show it; align without."
-            )
+            raise Refusal(f"{why}, but align hid how many ids matched, and opened scores would show it; align without.")
 
     def label_privacy(self) -> LabelPrivacy | None:
         """At the guest: what its ledger knew of the labels when align joined them."""
@@ -70,7 +68,7 @@ class SharedRows:
         """At the guest: the host's shares must be of the same rows, in the same blocks and order."""
         for name, facts in hosts.items():
             if facts["rows"] != self.facts():
-                raise PublicReason(
+                raise Refusal(
                     f"The tables of guest and {name} are not of one alignment; use what one align wrote at both."
                 )
 
@@ -88,7 +86,7 @@ def check_two_parties(ctx: Context) -> None:
     """Refuse a task of others than one guest and one host; all see the same list and raise the same sentence."""
     present = roles(ctx)
     if sorted(present) != ["guest", "host"]:
-        raise PublicReason(f"The task names the roles {', '.join(present)}; shares are of one guest and one host.")
+        raise Refusal(f"The task names the roles {', '.join(present)}; shares are of one guest and one host.")
 
 
 @dataclass
@@ -133,12 +131,12 @@ def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
     """At each party: a label, more rows than a model of them could give away, and no hidden size beside open scores."""
     alignment, hidden = rows.alignment, rows.alignment.hide_size
     if not alignment.labelled:
-        raise PublicReason("The joined rows have no label; the guest's table before align needs a label column.")
+        raise Refusal("The joined rows have no label; the guest's table before align needs a label column.")
     # Whatever the numbers of dummies are, at most a pool of each party's rows stand for no records.
     sure = alignment.rows if hidden is None else max(0, alignment.rows - 2 * hidden["pool"])
     needed = ROWS_PER_FEATURE * joint_weights(rows, settings)
     if sure < needed:
-        raise PublicReason(
+        raise Refusal(
             f"Of the {alignment.rows} joined rows at least {sure} stand for records; training needs at least {needed}, "
             f"{ROWS_PER_FEATURE} for each weight, or a model could show single rows."
         )
@@ -186,7 +184,7 @@ def check_same_request(asked: dict, settings: ShareSettings) -> None:
     for name, value in {**training, **own}.items():
         found = {**asked_training, **asked}.get(name)
         if found != value:
-            raise PublicReason(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
+            raise Refusal(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
 
 
 def accept_terms(wire: dict, rows: SharedRows, settings: ShareSettings) -> TrainingTerms:
@@ -195,5 +193,5 @@ def accept_terms(wire: dict, rows: SharedRows, settings: ShareSettings) -> Train
     sent = TrainingTerms.from_wire(wire, descent)
     expected = one_batch_terms(rows.alignment.rows, joint_weights(rows, settings), asked or sent.optimizer, descent)
     if replace(sent, run=expected.run) != expected:
-        raise PublicReason(OTHER_TERMS)
+        raise Refusal(OTHER_TERMS)
     return sent

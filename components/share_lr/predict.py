@@ -21,7 +21,7 @@ from ..common.provenance import LabelPrivacy
 from ..protocols.federation import Context
 from ..protocols.joined_tables import LABEL, Alignment, share_blocks
 from ..protocols.prediction_frames import check_true_labels, column_of, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, PublicReason, Together
+from ..protocols.preflight import Preflight, Refusal, Together
 from ..protocols.score_counts import CountedScores
 from ..protocols.shared_descent import JointColumns, exchange_keys
 from .agreement import SharedRows, check_two_parties, dataset_of
@@ -79,7 +79,7 @@ class PartyPreflight(Preflight):
         self.model, self.rows = JoinedModel.from_json(self.document), SharedRows.of(self.frame, self.alignment)
         alignment = self.rows.alignment
         if list(self.model.header) != self.rows.features or self.model.own_columns != alignment.own:
-            raise PublicReason("The model was trained on other columns than align joined; names and order must agree.")
+            raise Refusal("The model was trained on other columns than align joined; names and order must agree.")
         self.rows.refuse_hidden_size("Rows are to be scored")
         self.key_length = self.settings.he_param["key_length"]
         return {}
@@ -100,11 +100,11 @@ class GuestPreflight(PartyPreflight):
     def commit(self, hosts: dict[str, dict]) -> dict:
         (facts,) = hosts.values()
         if facts["run"] != self.model.run:
-            raise PublicReason("The input_model of guest and host do not come from the same training.")
+            raise Refusal("The input_model of guest and host do not come from the same training.")
         self.rows.check_same(hosts)
         if facts["key_length"] != self.key_length:
             found = facts["key_length"]
-            raise PublicReason(
+            raise Refusal(
                 f"he_param.key_length is {found} at the host and {self.key_length} at the guest; set one at both."
             )
         return {}

@@ -29,7 +29,7 @@ from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.frames import Table
 from ..protocols.federation import Context
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 from .settings import SEES
 from .training import Side
 
@@ -54,7 +54,7 @@ def open_weights(ctx: Context, share: list[int], reveal: str) -> np.ndarray | No
         return None
     received = peer.get("weight_shares")
     if len(received) != len(share):
-        raise PublicReason(f"{peer.role} sent shares of {len(received)} weights; the model has {len(share)}.")
+        raise Refusal(f"{peer.role} sent shares of {len(received)} weights; the model has {len(share)}.")
     total = [own + int(other) for own, other in zip(share, received)]
     return rounded_quotient(np.array(total, dtype=object), 1 << _DROPPED)
 

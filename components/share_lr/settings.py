@@ -7,7 +7,7 @@ from ..common.parameters import OneOf, choice, flag, mapping, name, parameter, s
 from ..dp_hetero_lr import settings as hetero_lr
 from ..dp_hetero_lr.settings import PredictSettings, TrainSettings
 from ..protocols.optimizers import default_optimizer
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 SEES = {"both": ("guest", "host"), "guest": ("guest",), "host": ("host",), "nobody": ()}
 """reveal: the roles that the trained weights are opened to."""
@@ -69,7 +69,7 @@ class ShareSettings:
 
     def __post_init__(self) -> None:
         if self.family == "gaussian" and self.early_stop == "abs":
-            raise PublicReason(
+            raise Refusal(
                 "early_stop is abs with family gaussian, whose losses are shown without a constant; it must be diff."
             )
 

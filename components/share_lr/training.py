@@ -32,7 +32,7 @@ from fate_dp.crypto.slots import SlotLayout
 from ..common.frames import Table
 from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
-from ..protocols.preflight import PublicReason, Together
+from ..protocols.preflight import Refusal, Together
 from ..protocols.score_counts import CountedLosses
 from ..protocols.shared_descent import (
     CheckedSteps,
@@ -251,7 +251,7 @@ def _check_labels(side: Side, sums: np.ndarray) -> None:
 
     def check() -> None:
         if not side.guest and excess + int(side.party.get("label_excess")) != 0:
-            raise PublicReason("A label is neither 0 nor 1; share_lr with family binomial trains on labels 0 and 1.")
+            raise Refusal("A label is neither 0 nor 1; share_lr with family binomial trains on labels 0 and 1.")
 
     side.together("labels", check)
 

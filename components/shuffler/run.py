@@ -28,7 +28,7 @@ from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 from ..common.charges import Charges
 from ..common.frames import DataFrame, block_of, feature_blocks, refuse_weights, require_distinct_ids
 from ..protocols.federation import Context, Federation, PartyId, name_of, own_party, party_name, party_of, require
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, Together, about_settings, show_summary
+from ..protocols.preflight import Preflight, Refusal, Together, about_settings, show_summary
 from ..protocols.sealed_shuffle import Analyzer, Encoder, InvalidMessage, MessageFormat, TooFewMessages, shuffle
 from .settings import Request, Settings
 from .statistics import OBSERVERS, calibrated_epsilon0, document, epsilon_of, events_of, statistic, summary
@@ -63,11 +63,9 @@ def federation_of(parties: Sequence[PartyId], shuffler: str) -> Federation:
     federation = Federation.of(parties, shuffler)
     if federation.shuffler is None:
         hosts = ", ".join(number for role, number in parties if role == "host")
-        raise PublicReason(f"shuffler is {shuffler!r}; it must be the party id of a host, one of {hosts}.")
+        raise Refusal(f"shuffler is {shuffler!r}; it must be the party id of a host, one of {hosts}.")
     if not federation.hosts:
-        raise PublicReason(
-            "The job names no host beside the shuffler; records of one party hide among those of others."
-        )
+        raise Refusal("The job names no host beside the shuffler; records of one party hide among those of others.")
     return federation
 
 
@@ -138,7 +136,7 @@ class Terms(Preflight):
         if own_party(self.ctx) == federation.shuffler:
             # Its own messages would be among those that it shuffles, and hide nobody from it.
             if self.frame is not None:
-                raise PublicReason(
+                raise Refusal(
                     "The shuffler was given a table; name a host that brings no data, and keep its reader out."
                 )
         elif not self.ctx.is_on_arbiter:
@@ -151,7 +149,7 @@ class Terms(Preflight):
         for name, theirs in ((name, facts["asked"]) for name, facts in hosts.items()):
             differing = next((field for field in own if theirs.get(field) != own[field]), None)
             if differing is not None:
-                raise PublicReason(
+                raise Refusal(
                     f"{differing} is {theirs.get(differing)!r} at {name} and {own[differing]!r} at the guest; all parties "
                     "must ask for the same, since only messages of one kind hide each other."
                 )
@@ -167,21 +165,14 @@ def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
     """Rows with ids of their own, and a numeric column for every request. Values are not looked at: those outside the
     declared range are clamped, so that no record decides whether the job goes on."""
     if frame is None or frame.shape[0] == 0:
-        raise PublicReason(
-            "The party has no rows; every party but the shuffler and the arbiter answers for its records."
-        )
+        raise Refusal("The party has no rows; every party but the shuffler and the arbiter answers for its records.")
     refuse_weights(frame)
     columns = frame.schema.columns.to_list()
     for name in dict.fromkeys(request.column for request in requests):
-        wrong, for_others = "not among the table's feature columns", "no feature column"
-        if name in columns:
-            if block_of(frame, name).is_numeric():
-                continue
-            wrong = for_others = "not numeric"
-        raise PrivateReason(
-            f"requests has the column {name!r}, which is {wrong}.",
-            public=f"A column of requests is {for_others} there; that party's operator can see which.",
-        )
+        if name not in columns:
+            raise ValueError(f"requests has the column {name!r}, which is not among the table's feature columns.")
+        if not block_of(frame, name).is_numeric():
+            raise ValueError(f"requests has the column {name!r}, which is not numeric.")
     require_distinct_ids(frame)
 
 
@@ -190,15 +181,13 @@ def check_promise(terms: dict, settings: Settings) -> None:
     own, epsilon0 = settings.to_json(), terms["epsilon0"]
     differing = next((name for name, value in own.items() if terms["settings"].get(name) != value), None)
     if differing is not None:
-        raise PublicReason(f"{differing} must be {own[differing]!r}, as in the job, got another one from the guest.")
+        raise Refusal(f"{differing} must be {own[differing]!r}, as in the job, got another one from the guest.")
     if settings.epsilon0 is not None and epsilon0 != settings.epsilon0:
-        raise PublicReason(f"The guest sets epsilon0 to {epsilon0!r}; the job says {settings.epsilon0!r}.")
+        raise Refusal(f"The guest sets epsilon0 to {epsilon0!r}; the job says {settings.epsilon0!r}.")
     reached = epsilon_of(settings.requests, epsilon0, settings.min_messages, settings.delta)
     allowed = terms["epsilon"] if settings.epsilon is None else min(settings.epsilon, terms["epsilon"])
     if reached > allowed * (1 + LAST_BITS) or terms["epsilon"] > reached * (1 + LAST_BITS):
-        raise PublicReason(
-            f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}."
-        )
+        raise Refusal(f"The guest sets epsilon0 to {epsilon0!r}, which costs epsilon {reached:g}, not {allowed:g}.")
 
 
 @dataclass

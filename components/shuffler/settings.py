@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..common.parameters import choice, number, parameter
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 MEAN, HISTOGRAM, FREQUENCY = "mean", "histogram", "frequency"
 KINDS = (MEAN, HISTOGRAM, FREQUENCY)
@@ -105,19 +105,19 @@ POINTS = 2
 def requests(value: Any) -> tuple[Request, ...]:
     """Statistics: mappings with column, kind (mean, histogram, frequency), and low and high, bins or values."""
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MAX_REQUESTS:
-        raise PublicReason(f"requests is {value!r}; it must be a list of 1 to {MAX_REQUESTS} statistics.")
+        raise Refusal(f"requests is {value!r}; it must be a list of 1 to {MAX_REQUESTS} statistics.")
     checked = tuple(map(_request, value))
     names = [request.name for request in checked]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise PublicReason(f"requests has the {repeated} more than once; each costs epsilon, so ask once.")
+        raise Refusal(f"requests has the {repeated} more than once; each costs epsilon, so ask once.")
     return checked
 
 
 def shuffler(value: Any) -> str:
     """Party id of the host without data that shuffles."""
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise PublicReason(f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
+        raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
     return str(value)
 
 
@@ -125,13 +125,13 @@ def delta(value: Any) -> float:
     """Delta of epsilon; greater than 0 and below 1."""
     checked = number("delta", value, above=0)
     if checked >= 1:
-        raise PublicReason(f"delta is {value!r}; it must be a finite number above 0 and below 1.")
+        raise Refusal(f"delta is {value!r}; it must be a finite number above 0 and below 1.")
     return checked
 
 
 def _request(value: Any) -> Request:
     if not isinstance(value, dict) or not isinstance(value.get("column"), str) or not value["column"]:
-        raise PublicReason(f"requests has {value!r}; each must be a mapping with the name of a column.")
+        raise Refusal(f"requests has {value!r}; each must be a mapping with the name of a column.")
     where = f"the request for {value['column']!r}"
     kind = choice(f"kind of {where}", value.get("kind"), KINDS)
     given = {name: item for name, item in value.items() if name not in ("column", "kind") and item is not None}
@@ -140,22 +140,22 @@ def _request(value: Any) -> Request:
         return Request(value["column"], kind, values=_values(where, given["values"]))
     low, high = (_bound(f"{name} of {where}", given[name]) for name in ("low", "high"))
     if not low < high:
-        raise PublicReason(f"low of {where} is {low!r}; it must be below high, {high!r}.")
+        raise Refusal(f"low of {where} is {low!r}; it must be below high, {high!r}.")
     name = "bins" if kind == HISTOGRAM else "points"
     count = number(f"{name} of {where}", given.get(name, POINTS), at_least=2, at_most=MAX_GRID, whole=True)
     request = Request(value["column"], kind, low, high, **{name: count})
     numbers = request.edges if kind == HISTOGRAM else request.grid
     if not (numbers[1:] > numbers[:-1]).all():
-        raise PublicReason(f"low of {where} is {low!r}; it is too near to high, {high!r}, to be divided.")
+        raise Refusal(f"low of {where} is {low!r}; it is too near to high, {high!r}, to be divided.")
     return request
 
 
 def _check_keys(where: str, kind: str, given: dict[str, Any]) -> None:
     subject, needed, allowed = f"{where[0].upper()}{where[1:]}", NEEDED[kind], ALLOWED[kind]
     for missing in (name for name in needed if name not in given):
-        raise PublicReason(f"{subject} has no {missing}; a {kind} needs {', '.join(needed)}.")
+        raise Refusal(f"{subject} has no {missing}; a {kind} needs {', '.join(needed)}.")
     for unknown in (name for name in given if name not in allowed):
-        raise PublicReason(f"{subject} has the key {unknown!r}; a {kind} may have {', '.join(allowed)}.")
+        raise Refusal(f"{subject} has the key {unknown!r}; a {kind} may have {', '.join(allowed)}.")
 
 
 def _bound(field: str, value: Any) -> float:
@@ -164,10 +164,10 @@ def _bound(field: str, value: Any) -> float:
 
 def _values(where: str, value: Any) -> tuple[float, ...]:
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) < MAX_GRID:
-        raise PublicReason(f"values of {where} is {value!r}; it must list 1 to {MAX_GRID - 1} numbers.")
+        raise Refusal(f"values of {where} is {value!r}; it must list 1 to {MAX_GRID - 1} numbers.")
     listed = tuple(_bound(f"values of {where}", item) for item in value)
     if len(set(listed)) != len(listed):
-        raise PublicReason(f"values of {where} is {value!r}; each value may be listed once.")
+        raise Refusal(f"values of {where} is {value!r}; each value may be listed once.")
     return listed
 
 
@@ -203,7 +203,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.epsilon0 is None):
-            raise PublicReason(
+            raise Refusal(
                 f"epsilon is {self.epsilon!r} and epsilon0 is {self.epsilon0!r}; exactly one of them must be given: "
                 "epsilon for all requests together, or epsilon0 for one message."
             )

@@ -28,7 +28,7 @@ from ..common.frames import (
     require_rows,
 )
 from ..protocols.federation import Context, require
-from ..protocols.preflight import Preflight, PrivateReason, PublicReason, show_summary
+from ..protocols.preflight import Preflight, Refusal, show_summary
 from .settings import MAX_SEED, Settings
 
 Groups = Sequence[Sequence[str]]
@@ -40,19 +40,14 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
     require_rows(frame)
     schema = frame.schema
     if schema.label_name is None:
-        raise PublicReason(
-            "The training table has no label column; every party that over-samples needs its own labels."
-        )
+        raise Refusal("The training table has no label column; every party that over-samples needs its own labels.")
     refuse_weights(frame)
     if not schema.columns.to_list():
-        raise PublicReason("The table has no feature columns; over-sampling needs at least one.")
+        raise Refusal("The table has no feature columns; over-sampling needs at least one.")
     for name in (name for group in groups for name in group if name not in schema.columns):
-        raise PrivateReason(
-            f"groups has the column {name!r}, which the table does not have.",
-            public="A column of groups is not in the table there; that party's operator can see which.",
-        )
+        raise ValueError(f"groups has the column {name!r}, which the table does not have.")
     if not interpolated:
-        raise PublicReason("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
+        raise Refusal("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
     for name in schema.columns:
         block = block_of(frame, name)
         if not block.is_numeric():
@@ -62,7 +57,7 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
             raise bad_feature(name, whole)
     require_distinct_ids(frame)
     if has_synthetic_rows(frame):
-        raise PublicReason("The table was over-sampled before; use the one without synthetic rows.")
+        raise Refusal("The table was over-sampled before; use the one without synthetic rows.")
 
 
 def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.parameters import choice, parameter
-from ..protocols.preflight import PublicReason
+from ..protocols.preflight import Refusal
 
 MAX_SEED = 2**63 - 1
 
@@ -19,14 +19,14 @@ def method(value: Any) -> str:
 def groups(value: Any) -> tuple[tuple[str, ...], ...]:
     """Lists of one-hot column names: each column in one group only, at least two in a group."""
     if not isinstance(value, (list, tuple)):
-        raise PublicReason(f"groups is {value!r}; it must be a list of lists of one-hot column names.")
+        raise Refusal(f"groups is {value!r}; it must be a list of lists of one-hot column names.")
     for group in value:
         if not isinstance(group, (list, tuple)) or len(group) < 2 or not all(map(_is_name, group)):
-            raise PublicReason(f"groups has {group!r}; each group must list at least two column names.")
+            raise Refusal(f"groups has {group!r}; each group must list at least two column names.")
     names = [name for group in value for name in group]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise PublicReason(f"groups has the column {repeated!r} more than once; a column belongs to one group.")
+        raise Refusal(f"groups has the column {repeated!r} more than once; a column belongs to one group.")
     return tuple(tuple(group) for group in value)
 
 
@@ -35,7 +35,7 @@ def dataset(value: Any) -> str:
     parts = value.split("/") if isinstance(value, str) else []
     # With white space around it, the line would stand under a name that no private step can be charged to.
     if len(parts) != 2 or not all(part and part == part.strip() for part in parts):
-        raise PublicReason(f"dataset is {value!r}; it must read namespace/name, without white space around either.")
+        raise Refusal(f"dataset is {value!r}; it must read namespace/name, without white space around either.")
     return value
 
 

@@ -153,21 +153,14 @@ class Case:
         """The play on its own tables, once for all clauses."""
         if self.name not in _bases:
             with TemporaryDirectory() as folder:
-                played = _bases[self.name] = self.play(Path(folder))
-                _on_disk[self.name] = {party: releases_at(played.home, party) for party in self.parties}
+                _bases[self.name] = self.play(Path(folder))
         return _bases[self.name].check()
-
-    @property
-    def on_disk(self) -> Mapping[PartyId, int]:
-        """How many releases each party's ledger of the base holds."""
-        return _on_disk[self.name]
 
     def with_table(self, party: PartyId, table: pd.DataFrame) -> Tables:
         return {**self.tables, party: table}
 
 
 _bases: dict[str, Played] = {}
-_on_disk: dict[str, Mapping[PartyId, int]] = {}
 
 
 def releases_at(home: Path, party: PartyId) -> int:

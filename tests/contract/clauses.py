@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,11 +119,13 @@ def _draws_differ(released: Released, draws: list[Draw]) -> Iterator[str]:
 
 
 def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
-    """b: for every release, the line stands in the ledger before the first message or output that depends on its draws."""
-    base = case.base
-    wrong, released = [], case.released(base, case.tables)
+    """b: for every release, the line stands in the ledger before the first message or output that depends on its draws.
+
+    One play moves a draw of every party: each gets what it got in the base, so that what it sends rests on its own alone.
+    """
+    base, wrong, moved = case.base, [], defaultdict(dict)
     for party in case.parties:
-        own, at = [each for each in released if each.party == party], 0
+        own, at = [each for each in case.released(base, case.tables) if each.party == party], 0
         lines = base.timeline.of(Charge, party)
         for number, each in enumerate(own):
             places = range(at, at + len(each.laws))
@@ -133,15 +135,17 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 wrong.append(f"{party}: release {number} has no line")
                 continue
             lines.remove(line)
-            if not each.laws:
-                continue
-            for place in [each for each in places if each in _told(case, places)]:
-                other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
-                left = _first_difference(base, other, party)
-                if left is None and each.leaves:
-                    wrong.append(f"{party}: nothing that leaves depends on draw {place}, of release {number}")
-                elif left is not None and left.at < line.at:
-                    wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
+            for turn, place in enumerate(_told(places)):
+                moved[number, turn][party] = place, line.at, each.leaves
+    for (number, turn), of_parties in moved.items():
+        places = {party: place for party, (place, _, _) in of_parties.items()}
+        other = case.play(folder / f"{number}-{turn}", redraw=_Moved(places), meddle=_Replayed(case, base))
+        for party, (place, charged, leaves_at_all) in of_parties.items():
+            left = _first_difference(base, other, party)
+            if left is None and leaves_at_all:
+                wrong.append(f"{party}: nothing that leaves depends on draw {place}, of release {number}")
+            elif left is not None and left.at < charged:
+                wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
     return [*wrong, *_survives_a_kill(case, folder)]
 
 
@@ -149,22 +153,22 @@ def _is_of(released: Released, line: Charge) -> bool:
     return line.kind == released.charge[0] and fits(released.charge[1], _plain(steps_of(line)[1]))
 
 
-def _told(case: Case, places: range) -> list[int]:
+def _told(places: range) -> list[int]:
     """The draws that are moved one by one: all of a few, else the first, one in the middle and the last one."""
     return list(places) if len(places) <= 3 else [places[0], places[len(places) // 2], places[-1]]
 
 
 class _Moved:
-    """Changes one noise draw of a party, known by its place in their order."""
+    """Changes one noise draw of each party, known by its place in their order."""
 
-    def __init__(self, party: PartyId, place: int) -> None:
-        self.party, self.place, self.seen = party, place, -1
+    def __init__(self, places: Mapping[PartyId, int]) -> None:
+        self.places, self.seen = places, Counter()
 
     def __call__(self, draw: Draw) -> Any:
-        if draw.party != self.party or draw.law not in NOISE:
+        if draw.law not in NOISE:
             return None
-        self.seen += 1
-        if self.seen != self.place:
+        self.seen[draw.party] += 1
+        if self.seen[draw.party] - 1 != self.places.get(draw.party):
             return None
         result = draw.result
         if draw.law in ADDED:
@@ -213,19 +217,17 @@ def _hashable(leaf: Any) -> Any:
 
 
 def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
-    """A party that dies right after it charged has the line on disk; the others wait, or read that it is gone."""
-    for party in {each.party for each in case.base.timeline.of(Charge)}:
-        most, seen = len(case.base.timeline.of(Charge, party)), Counter()
+    """A party that dies right after its first charge has the line on disk; the others wait, or read that they cannot go on."""
+    for party in {each.party for each in case.base.timeline.of(Charge) if each.kind in ("record", "record_flips")}:
 
-        def kill(event: Event, party: PartyId = party, most: int = most, seen: Counter = seen) -> bool:
-            seen["charged"] += isinstance(event, Charge) and event.party == party
-            return seen["charged"] == most and event.party == party
+        def kill(event: Event, party: PartyId = party) -> bool:
+            return isinstance(event, Charge) and event.party == party and event.kind in ("record", "record_flips")
 
         ended = case.play(folder / f"killed-{party[1]}", kill=kill)
         if not isinstance(ended.errors.get(party), Killed):
-            yield f"{party} was not ended after its last charge"
-        if releases_at(ended.home, party) != case.on_disk[party]:
-            yield f"{party} died after it charged, and its ledger holds {releases_at(ended.home, party)}"
+            yield f"{party} was not ended after its first charge"
+        if not releases_at(ended.home, party):
+            yield f"{party} died after it charged, and its ledger holds no line"
         for other, error in ended.errors.items():
             if other != party and not isinstance(error, (Silence, ValueError)):
                 yield f"{other} ends with {error!r} where {party} is silent"

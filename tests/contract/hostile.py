@@ -306,7 +306,7 @@ def _changes(leaf: Any) -> Iterator[tuple[tuple, Any]]:
     """(place in an array, changed leaf): of an array the first and the last number are changed, each alone."""
     if isinstance(leaf, np.ndarray):
         made = leaf.tolist()
-        for at in sorted({0, len(made) - 1}) if isinstance(made, list) else ():
+        for at in sorted({0, len(made) - 1}) if isinstance(made, list) and made else ():
             if not isinstance(made[at], list):
                 yield (at,), [*made[:at], _changed(made[at]), *made[at + 1 :]]
     elif (changed := _changed(leaf)) is not None:

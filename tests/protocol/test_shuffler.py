@@ -190,19 +190,19 @@ BEFORE_WORK = {
         on(tables=changed(own=None), **PRIVATE),
         HOST,
         "requests has the column 'own', which is not among the table's feature columns.",
-        "A column of requests is no feature column there",
+        UNTOLD,
     ),
     "label": (
         on(requests=[{"column": "y", "kind": "mean", "low": 0, "high": 1}], **PRIVATE),
         GUEST,
         "requests has the column 'y', which is not among",
-        "A column of requests is no feature",
+        UNTOLD,
     ),
     "text": (
         on(tables=WITH_TEXT, requests=[{"column": "text", "kind": "frequency", "values": [1]}], **PRIVATE),
         GUEST,
         "requests has the column 'text', which is not numeric.",
-        "A column of requests is not numeric there",
+        UNTOLD,
     ),
     "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", UNTOLD),
     "shuffler with data": (

@@ -238,7 +238,7 @@ REFUSED = {
         on(changed(HOST, rent=None)),
         HOST,
         "groups has the column 'rent', which the table does not have.",
-        "A column of groups is not in the table there",
+        UNTOLD,
     ),
     "not one-hot": (on(changed(own=one_row(0.5))), GUEST, "The group of 'own' is not one-hot", UNTOLD),
     "two categories": (on(changed(own=1.0)), GUEST, "The group of 'own' is not one-hot", UNTOLD),

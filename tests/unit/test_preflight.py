@@ -3,7 +3,7 @@
 import pytest
 
 from fate_dp.components.protocols.messages import AGREEMENT
-from fate_dp.components.protocols.preflight import UNTOLD, PrivateReason, PublicReason, Together, about_settings
+from fate_dp.components.protocols.preflight import UNTOLD, PrivateReason, Refusal, Together, about_settings
 from fate_dp.testing import play
 
 GUEST, HOST = ("guest", "9999"), ("host", "10000")
@@ -35,13 +35,13 @@ def test_others_read_one_sentence_of_an_error_that_is_not_meant_for_them(tmp_pat
 
 
 def test_others_read_what_is_meant_for_them(tmp_path):
-    public, private = PublicReason("rounds is 3 here and 4 there."), PrivateReason(SECRET, "The cap does not allow it.")
+    public, private = Refusal("rounds is 3 here and 4 there."), PrivateReason(SECRET, "The cap does not allow it.")
     assert told(tmp_path / "a", public) == ["host 10000: rounds is 3 here and 4 there."] * 2
     assert told(tmp_path / "b", private) == ["host 10000: The cap does not allow it.", f"host 10000: {SECRET}"]
 
 
 def test_what_is_wrong_with_settings_is_meant_for_all_and_a_private_reason_stays_one():
-    with pytest.raises(PublicReason, match="^epsilon is 0$"), about_settings():
+    with pytest.raises(Refusal, match="^epsilon is 0$"), about_settings():
         raise ValueError("epsilon is 0")
     with pytest.raises(PrivateReason, match=SECRET), about_settings():
         raise PrivateReason(SECRET, "The cap does not allow it.")

@@ -25,7 +25,7 @@ from fate.arch.context import Context
 from fate.arch.context._parties import Parties, Party
 
 from ...protocols.federation import PartyId, name_of, others, party_name
-from ...protocols.preflight import PublicReason, Refused
+from ...protocols.preflight import Refusal, Refused
 from . import codec, tables
 from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
 
@@ -45,14 +45,14 @@ _LAST, _MORE = b".", b"+"
 _MIN_SLICE = 1024
 
 
-class MalformedMessage(PublicReason):
+class MalformedMessage(Refusal):
     """What another party sent is no message of ours; one sentence that names the message and the sender."""
 
     def __init__(self, name: str, sender: tuple, reason: str) -> None:
         super().__init__(f"The message {name!r} from {name_of(sender)} cannot be read: {reason}.")
 
 
-class Stopped(PublicReason):
+class Stopped(Refusal):
     """Another party cannot go on; the message is the sentence that it gave."""
 
 

@@ -22,7 +22,7 @@ from ...common.frames import (
     require_distinct_ids,
     require_rows,
 )
-from ..preflight import Preflight, PrivateReason, PublicReason
+from ..preflight import Preflight, PrivateReason, Refusal
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
@@ -48,10 +48,10 @@ def check_labelled_rows(frame: DataFrame | None, records: int | None, without: s
     ``without`` names who trains without a table, for the sentence where this party has none.
     """
     if frame is None:
-        raise PublicReason(f"The task has no train_data at this party; only {without} trains without rows.")
+        raise Refusal(f"The task has no train_data at this party; only {without} trains without rows.")
     require_rows(frame)
     if frame.schema.label_name is None:
-        raise PublicReason("The training table has no label column; every data party needs its own labels.")
+        raise Refusal("The training table has no label column; every data party needs its own labels.")
     refuse_weights(frame)
     require_distinct_ids(frame)
     if records is not None and frame.shape[0] > records:
@@ -83,7 +83,7 @@ def check_parameters(own: Mapping, guests: Mapping) -> None:
     """At every party: its parameters against the guest's."""
     differing = next((name for name in own if own[name] != guests.get(name)), None)
     if differing is not None:
-        raise PublicReason(
+        raise Refusal(
             f"{differing} is {own[differing]!r} here and {guests.get(differing)!r} at the guest; every party needs the same."
         )
 
@@ -95,9 +95,7 @@ def check_told(own: Mapping, agreed: Mapping) -> None:
     """
     differing = next((name for name, value in own.items() if not _alike(value, agreed[name])), None)
     if differing is not None:
-        raise PublicReason(
-            f"The guest's terms have another {differing} than this party finds; it takes no part in them."
-        )
+        raise Refusal(f"The guest's terms have another {differing} than this party finds; it takes no part in them.")
 
 
 def _alike(own: object, told: object) -> bool:
@@ -115,7 +113,7 @@ def check_same_columns(columns: Mapping[str, Sequence[str]]) -> None:
     own, *_ = columns.values()
     for name, theirs in columns.items():
         if theirs != own:
-            raise PublicReason(_other_columns(name, theirs, own))
+            raise Refusal(_other_columns(name, theirs, own))
 
 
 def _other_columns(name: str, theirs: Sequence[str], own: Sequence[str]) -> str:

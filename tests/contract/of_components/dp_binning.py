@@ -159,7 +159,6 @@ FEATURES = [
     for party, column in ((GUEST, "x1"), (HOST, "x4"))
     for value in (2.9, -1e300, np.nan)
 ]
-ALLOWED = ("must have no more bins than rows", "A column has more bins than the table has rows")
 FREE = {
     ("preflight", "columns"): "a host's own number of columns",
     ("preflight", "bins"): "a host's own number of bins",
@@ -182,7 +181,6 @@ def case(
         neighbours=tuple(neighbours),
         sealed=SEALED,
         free=FREE,
-        allowed=ALLOWED,
         prepare=prepare,
         costs=costs,
         light=light,

@@ -102,22 +102,30 @@ PERSISTENT = {
 
 
 NEIGHBOURS = (
-    Neighbour("a label", GUEST, changed_row(TABLES[GUEST], 4, y=0.0)),
-    Neighbour("a record of the guest", GUEST, changed_row(TABLES[GUEST], 4, x0=-1.5, x1=2.25, y=0.0)),
+    Neighbour("a record of the guest", GUEST, changed_row(TABLES[GUEST], 4, x0=-1.5, x1=2.25)),
     Neighbour("a record of the host", HOST, changed_row(TABLES[HOST], 4, x2=-1.5, x3=2.25)),
 )
 """Nothing that leaves is in the clear; what is opened, weights and losses, rests on moments with every party's noise."""
 
+LABEL = Neighbour("a label", GUEST, changed_row(TABLES[GUEST], 4, y=0.0))
+FREE = {
+    ("preflight", "rows"): "the digest says it",
+    ("preflight", "mean_square_bits"): "a host's own columns; the guest's terms are checked",
+    ("preflight", "score_releases_left"): "a host's own consent",
+    ("verdict", "run"): "a name that the guest draws",
+    ("verdict", "parties", "0", "multipliers"): "the guest's own noise",
+}
 
-def case(setting, released, prepare, parties, **given):
+
+def case(setting, released, prepare, parties, neighbours=NEIGHBOURS, **given):
     return Case(
         "dp_hetero_lr", "train", setting, (GUEST, HOST), TABLES, partial(step, **given), released,
-        sealed=SEALED, neighbours=NEIGHBOURS, persistent=PERSISTENT, prepare=prepare, costs=costs(*parties), light=True,
+        sealed=SEALED, neighbours=neighbours, free=FREE, persistent=PERSISTENT, prepare=prepare, costs=costs(*parties), light=True,
     )  # fmt: skip
 
 
 CASES = [
     case("noise uniform", released, declare_public(TABLES), (GUEST, HOST), noise="uniform"),
     case("noise adaptive", released, declare_public(TABLES), (GUEST, HOST), noise="adaptive"),
-    case("noise label", label_noise, declare, (GUEST,), noise="label"),
+    case("noise label", label_noise, declare, (GUEST,), (*NEIGHBOURS, LABEL), noise="label"),
 ]
