@@ -44,7 +44,7 @@ FAULTS = {
         "        found = feature_blocks",
         "        for name in self.settings.columns:\n"
         "            if columns.as_pd_df()[name].isna().any():\n"
-        '                raise PublicReason(f"{name} has a missing value.")\n'
+        '                raise Refusal(f"{name} has a missing value.")\n'
         "        found = feature_blocks",
     ),
     "E what is told is charged afterwards": ("b", "left before it was charged", CHARGE + SEND, SEND + CHARGE),

@@ -15,7 +15,7 @@ from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 from ..common.charges import Charges, has_synthetic_rows
 from ..common.frames import DataFrame, feature_blocks, require_distinct_ids, require_numeric, require_rows
 from ..protocols.federation import Context, name_of, party_of, require
-from ..protocols.preflight import Preflight, PublicReason
+from ..protocols.preflight import Preflight, Refusal
 from .settings import Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."
@@ -35,7 +35,7 @@ class Guest(Preflight):
         wanted = _facts(self.settings)
         for name, facts in hosts.items():
             if facts != wanted:
-                raise PublicReason(f"The settings are {facts} at {name}; they must be {wanted}, as at the guest.")
+                raise Refusal(f"The settings are {facts} at {name}; they must be {wanted}, as at the guest.")
         return {}
 
 
@@ -51,11 +51,11 @@ class Host(Preflight):
         require_distinct_ids(self.frame)
         missing = [each for each in self.settings.columns if each not in self.frame.schema.columns]
         if missing:
-            raise PublicReason(f"A host's table lacks the column {missing[0]!r}.")
+            raise Refusal(f"A host's table lacks the column {missing[0]!r}.")
         columns = self.frame[list(self.settings.columns)]
         require_numeric(columns)
         if has_synthetic_rows(self.frame):
-            raise PublicReason("The table was over-sampled; put share_above before smote.")
+            raise Refusal("The table was over-sampled; put share_above before smote.")
         found = feature_blocks(columns).mapValues(partial(_above, threshold=self.settings.threshold))
         # A replaced record moves each count by one.
         self.releases = [

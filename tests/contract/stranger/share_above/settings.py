@@ -6,12 +6,13 @@ from typing import Any
 from fate_dp.privacy.mechanisms.laplace import laplace_scale
 
 from ..common.parameters import parameter
+from ..protocols.preflight import Refusal
 
 
 def columns(value: Any) -> tuple[str, ...]:
     """Names of columns of the hosts."""
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"columns is {value!r}; it must list names of columns.")
+        raise Refusal(f"columns is {value!r}; it must list names of columns.")
     return tuple(value)
 
 
