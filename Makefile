@@ -225,10 +225,10 @@ bench-prep: $(BENCHED)
 	$(BIN)/python -m bench.prep
 
 # The client reads these files, and `fate-dp board install` puts them into FATE-Board's dag/ folder; a test holds them to
-# the components.
+# the components. FATE writes a set of stages in the order of their hashes.
 component-yaml: install
 	for name in $(notdir $(patsubst %/component.py,%,$(wildcard components/*/component.py))); do \
-	  $(BIN)/python -m fate.components component desc --name $$name --save pipelines/clients/$$name.yaml; \
+	  PYTHONHASHSEED=0 $(BIN)/python -m fate.components component desc --name $$name --save pipelines/clients/$$name.yaml; \
 	done
 
 $(DOCS)/.installed: docs/requirements.txt

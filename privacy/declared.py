@@ -27,7 +27,9 @@ def read(path: Path) -> tuple[Any, str]:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")), where
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidArgument(f"{where} is missing or no valid YAML but must declare what is guaranteed.") from error
+        mark = getattr(error, "problem_mark", None)
+        place = where if mark is None else f"{where}, line {mark.line + 1},"
+        raise InvalidArgument(f"{place} is missing or no valid YAML but must declare what is guaranteed.") from error
 
 
 @dataclass(frozen=True)

@@ -284,8 +284,8 @@ class Doors:
         finally:
             _file_listeners.remove(self._hear)
 
-    def _hear(self, path: Any, flags: int) -> None:
-        if self.party is not None and flags & (os.O_WRONLY | os.O_RDWR) and isinstance(path, (str, bytes)):
+    def _hear(self, path: Any) -> None:
+        if self.party is not None and isinstance(path, (str, bytes, os.PathLike)):
             self._add(FileWritten, os.fsdecode(path))
 
 
@@ -349,7 +349,8 @@ def note_output(name: str, value: Any) -> None:
             doors._add(Output, name, value)
 
 
-_file_listeners: list[Callable[[Any, int], None]] = []
+_file_listeners: list[Callable[[Any], None]] = []
+WRITES = {"open": 0, "os.rename": 1, "sqlite3.connect": 0}  # where the path stands in what Python tells
 
 
 def _hear_of_files() -> None:
@@ -359,8 +360,8 @@ def _hear_of_files() -> None:
     _hear_of_files.done = True  # type: ignore[attr-defined]
 
     def hook(event: str, args: tuple) -> None:
-        if event == "open" and _file_listeners:
+        if event in WRITES and (event != "open" or args[2] & (os.O_WRONLY | os.O_RDWR)):
             for listener in list(_file_listeners):
-                listener(args[0], args[2])
+                listener(args[WRITES[event]])
 
     sys.addaudithook(hook)

@@ -75,7 +75,7 @@ class Sentence(Event):
 
 @dataclass(frozen=True)
 class FileWritten(Event):
-    """A file that was opened to be written."""
+    """A file that was opened to be written, as a database too, or moved to this place."""
 
     path: str
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.own_home import Guard
+from tests.own_home import CHANGED, guard
 
+# Before the conftests of folders, which are imported ahead of all hooks.
+USERS_HOME = guard()
 # The machine may be busy with three parties' processes: a slow example is no failure, nor are slow draws. Examples are
 # the same in every run, so that no run fails by an example that the one before it did not try.
 settings.register_profile("unhurried", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -25,11 +27,10 @@ ROOM = 6 * 2**30
 
 
 def pytest_configure(config):
-    """A home of the tests' own; and folders of tests with several parties lie in memory where there is room.
+    """Folders of tests with several parties lie in memory where there is room.
 
     FATE's standalone tables wait for the disk at every message, which on many a disk is most of the time that parties take.
     """
-    config.users_home = Guard()
     if "TMPDIR" in os.environ or not all(str(each).startswith(OF_PARTIES) for each in config.args):
         return
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
@@ -44,8 +45,8 @@ def pytest_sessionfinish(session):
     """Fail a run that changed a file of the user's."""
     if hasattr(session.config, "workerinput"):
         return
-    if changed := session.config.users_home.changes():
-        print(f"\nThe tests, or somebody beside them, changed {', '.join(changed[:5])}, which is not theirs.")
+    if changed := USERS_HOME.changes():
+        print("\n" + CHANGED.format(", ".join(changed[:5])))
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

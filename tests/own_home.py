@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
 import sys
 import tempfile
 from contextlib import suppress
+from functools import cache
 from multiprocessing import util
 from pathlib import Path
 
@@ -16,7 +18,37 @@ from fate_dp.privacy.private_files import HOME_VARIABLE
 OF_THE_USER = "FATE_DP_TESTS_GUARD"
 """The folders that are guarded, for processes that a run of tests starts."""
 FOLDER = ".fate-dp"
-WATCHED = ("open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "os.chmod", "sqlite3.connect")
+PATHS = (str, bytes, os.PathLike)
+CHANGED = "This run, or somebody beside it, changed {}, which is not its own."
+_CALLS = (
+    "listdir",
+    "scandir",
+    "mkdir",
+    "rmdir",
+    "rename",
+    "remove",
+    "link",
+    "symlink",
+    "chmod",
+    "chown",
+    "utime",
+    "truncate",
+)
+WATCHED = (
+    "open",
+    "sqlite3.connect",
+    "shutil.rmtree",
+    "shutil.copyfile",
+    "shutil.move",
+    *(f"os.{each}" for each in _CALLS),
+)
+"""What Python tells of a use of files, with one or two paths first."""
+
+
+@cache
+def guard() -> Guard:
+    """The one of this process: a second one would be kept off the folders by the first."""
+    return Guard()
 
 
 class Guard:
@@ -44,9 +76,19 @@ class Guard:
         self._raised = False
         return sorted({path for path, _ in self.before.items() ^ self._contents().items()})
 
+    def fail_at_exit(self) -> None:
+        """End this process with status 1 if a file of the user's is another one by then; pytest has its own end."""
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        if changed := self.changes():
+            print(CHANGED.format(", ".join(changed[:5])), file=sys.stderr, flush=True)
+            os._exit(1)
+
     def _hear(self, event: str, args: tuple) -> None:
-        if self._raised and event in WATCHED and args and isinstance(args[0], (str, bytes, os.PathLike)):
-            path = os.path.abspath(os.fsdecode(args[0]))
+        if not self._raised or event not in WATCHED:
+            return
+        for path in (os.path.abspath(os.fsdecode(each)) for each in args[:2] if isinstance(each, PATHS)):
             if path in self.folders or path.startswith(tuple(folder + os.sep for folder in self.folders)):
                 raise RuntimeError(f"A test touches {path}, which is not its own.")
 

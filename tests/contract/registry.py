@@ -1,4 +1,4 @@
-"""All cases, a module of `of_components` for each component, and what does not hold with its reason."""
+"""All cases, a module of `of_components` for each component and that of the guide, and what does not hold with its reason."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 
 from . import of_components
 from .cases import Case
+from .installed import install_template
 
 
 def all_cases() -> list[Case]:
@@ -14,6 +15,7 @@ def all_cases() -> list[Case]:
     return [case for name in names for case in import_module(f"{of_components.__name__}.{name}").CASES]
 
 
+install_template()
 CASES = all_cases()
 EXCUSED: dict[tuple[str, str], str] = {}
 """{(component, clause): why it does not hold, or is not played}."""

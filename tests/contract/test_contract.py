@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from . import clauses, hostile
+from .installed import TEMPLATE
 from .registry import CASES, EXCUSED
 
 CLAUSES = {
@@ -15,7 +16,8 @@ CLAUSES = {
     "e checks are called": hostile.agreed_terms_are_checked,
     "f streams": clauses.streams_are_separated,
 }
-COMPONENTS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("components/*/component.py"))
+OURS = [path.parent.name for path in Path(__file__).parents[2].glob("components/*/component.py")]
+COMPONENTS = sorted([TEMPLATE, *OURS])
 
 
 @pytest.mark.parametrize("clause", CLAUSES)

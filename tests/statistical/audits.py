@@ -19,6 +19,7 @@ from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, Randomized
 from fate_dp.privacy.mechanisms import (
     aggregates,
     clipping,
+    dummy_count,
     exponential,
     gaussian,
     laplace,
@@ -155,6 +156,29 @@ def duchi_vectors():
         return np.sign(local_numbers.duchi_l2(vectors, 1.0, EPSILON, observers="server", rng=stream).value[:, 0])
 
     return audit_claim(epsilon_attack(-1.0, 1.0), answers, without_privacy(float), EPSILON)
+
+
+def piecewise_numbers():
+    """The two ends of the range on a grid of two points, where odds are as far apart as they may be."""
+
+    def answers(value, runs, stream):
+        values = np.full(runs, value)
+        return local_numbers.piecewise_mechanism(
+            values, (0.0, 1.0), EPSILON, bins=2, observers="host", rng=stream
+        ).value
+
+    return audit_claim(epsilon_attack(0.0, 1.0), answers, without_privacy(float), EPSILON)
+
+
+def hidden_count():
+    """A count of 7 or 8, seen with the dummies."""
+    pool = dummy_count.pool_size(EPSILON, DELTA)
+
+    def seen(count, runs, stream):
+        return np.array([count + dummy_count.draw_dummy_count(EPSILON, pool, stream) for _ in range(runs)], float)
+
+    claimed = stated_epsilon(dummy_count.dummy_count_event(EPSILON, pool, **STATED))
+    return audit_claim(epsilon_attack(7, 8), seen, without_privacy(float), claimed)
 
 
 def _ends(index, last):
@@ -364,6 +388,8 @@ AUDITS = {
         grid_answers,
         shuffled_messages,
         duchi_vectors,
+        piecewise_numbers,
+        hidden_count,
         geometric_counts,
         laplace_number,
         mean_of_clamped,

@@ -5,6 +5,7 @@ A mutant is a function that is given pytest's ``monkeypatch``. The product has n
 
 import itertools
 import os
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,9 +15,11 @@ from fate_dp.privacy.accounting.accountant import Accountant
 from fate_dp.privacy.mechanisms import (
     aggregates,
     clipping,
+    dummy_count,
     exponential,
     gaussian,
     laplace,
+    local_numbers,
     randomized_response,
     sampling,
 )
@@ -51,6 +54,12 @@ def epsilon_times(factor, module, function, position, patch):
         return original(*(value * factor if place == position else value for place, value in enumerate(arguments)))
 
     patch.setattr(module, function, mutated)
+
+
+def windows_of_epsilon_times(factor, patch):
+    """Bounded numbers are drawn with more epsilon than is stated."""
+    inside = local_numbers.PiecewiseLaw.inside
+    patch.setattr(local_numbers.PiecewiseLaw, "inside", lambda law: inside(replace(law, epsilon=factor * law.epsilon)))
 
 
 def clip_off(patch):
@@ -159,6 +168,7 @@ def one_batch_for_ever(patch):
 
 
 NOISE_ON_NUMBERS = {
+    "hidden_count": (dummy_count, "discrete_laplace"),
     "geometric_counts": (laplace, "discrete_laplace"),
     "laplace_number": (laplace, "discrete_laplace"),
     "mean_of_clamped": (laplace, "discrete_laplace"),
@@ -181,10 +191,12 @@ NOISE_OF_CHOICES = {
 NOISE_OFF = {
     **{audit: partial(noise_off, *where) for audit, where in NOISE_ON_NUMBERS.items()},
     **{audit: partial(epsilon_times, NO_NOISE, *where) for audit, where in NOISE_OF_CHOICES.items()},
+    "piecewise_numbers": partial(windows_of_epsilon_times, NO_NOISE),
 }
 NOISE_HALVED = {
     **{audit: partial(noise_halved, *where) for audit, where in NOISE_ON_NUMBERS.items()},
     **{audit: partial(epsilon_times, 2, *where) for audit, where in NOISE_OF_CHOICES.items()},
+    "piecewise_numbers": partial(windows_of_epsilon_times, 2),
 }
 # (what is broken, how, the audit or property that must notice)
 MUTANTS = [

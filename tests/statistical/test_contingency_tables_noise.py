@@ -12,8 +12,10 @@ import pytest
 from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import contingency_tables
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, ContingencyTables
+from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
+from tests.statistical.test_second_moments_noise import LIMIT, WRONG
 
 pytestmark = pytest.mark.statistical
 RUNS = 800
@@ -28,6 +30,22 @@ APART = np.triu(GUEST.column_of_bins()[:, None] != GUEST.column_of_bins(), 1)
 def seen(own, cross):
     """The entries with noise as one vector on which it is even: pairs count sqrt(2) times."""
     return np.concatenate([np.diag(own)[: GUEST.bins], math.sqrt(2) * own[APART], cross.ravel()])
+
+
+def test_the_scale_is_right_and_two_thirds_and_three_halves_are_rejected():
+    stream = ReproducibleStream(11)
+    draws = [TABLES.draw(0, "host", stream) for _ in range(400)]
+    for part in (
+        lambda noise: np.diag(noise.own)[: GUEST.bins],
+        lambda noise: math.sqrt(2) * noise.own[APART],
+        lambda noise: noise.cross[1],
+    ):
+        squares = np.array([part(noise) for noise in draws], dtype=float) ** 2 * (UNIT / TABLES.sigma(0)) ** 2
+
+        def score(factor):
+            return abs(squares.mean() / factor**2 - 1) / math.sqrt(2 / squares.size)
+
+        assert score(1) < LIMIT < min(map(score, WRONG))
 
 
 def audit():

@@ -17,6 +17,7 @@ from fate_dp.privacy.mechanisms.aggregates import (
     sample_and_aggregate,
 )
 from fate_dp.privacy.mechanisms.clipping import clip_records, clip_records_by_group
+from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 from fate_dp.privacy.mechanisms.exponential import (
     WEIGHT_BITS,
     exponential_mechanism,
@@ -26,6 +27,7 @@ from fate_dp.privacy.mechanisms.exponential import (
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism, grouped_gaussian_mechanism
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism, laplace_mechanism
 from fate_dp.privacy.mechanisms.local_numbers import duchi_l2, duchi_norm
+from fate_dp.privacy.mechanisms.quantiles import private_quantiles
 from fate_dp.privacy.mechanisms.randomized_response import (
     estimate_mean,
     flip_indices,
@@ -125,6 +127,21 @@ def test_the_exponential_mechanism_has_its_law():
     chosen = [exponential_mechanism(scores, 1.2, 1.0, stream) for _ in range(6000)]
     expected = [np.exp(1.2 * factor * np.array(scores) / 2) for factor in (1.0, *MUTANTS)]
     check_shares(np.bincount(chosen, minlength=5), expected[0], expected[1:])
+
+
+def test_a_median_of_cells_is_chosen_by_how_many_values_lie_on_either_side():
+    counts, stream = np.array([1, 4, 1, 2]), ReproducibleStream(17)
+    chosen = [private_quantiles(counts, 1, 1.5, stream)[0] for _ in range(6000)]
+    # Of 8 values 1, 5 and 6 lie below the points; a replaced one moves the difference of both sides by two.
+    expected = [np.exp(1.5 * factor * np.array([-6, -2, -4]) / 4) for factor in (1.0, *MUTANTS)]
+    check_shares(np.bincount(chosen, minlength=3), expected[0], expected[1:])
+
+
+def test_dummies_have_a_discrete_laplace_law_cut_off_at_both_ends():
+    pool, stream = 8, ReproducibleStream(18)
+    counts = np.bincount([draw_dummy_count(0.7, pool, stream) for _ in range(6000)], minlength=pool + 1)
+    expected = [np.exp(-0.7 * factor * np.abs(np.arange(pool + 1) - pool / 2)) for factor in (1.0, *MUTANTS)]
+    check_shares(counts, expected[0], expected[1:])
 
 
 def test_permute_and_flip_has_its_law():

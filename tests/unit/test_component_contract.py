@@ -188,7 +188,7 @@ def test_what_the_component_refuses_the_client_class_refuses_with_the_same_sente
             with pytest.raises(ValueError) as at_client:
                 CLIENTS[name]("task_0", **{called: value})
             assert str(at_client.value) == str(at_component)
-    assert refused
+    assert refused, f"{called} of {name} takes every value; give it a check that raises ValueError, such as OneOf"
 
 
 # The declaration itself.

@@ -163,6 +163,9 @@ def test_a_component_without_a_declaration_fails_the_build(components):
     (components / "flipback" / "guarantee.yaml").unlink()
     with pytest.raises(InvalidArgument, match="flipback/guarantee.yaml is missing or no valid YAML but must declare"):
         guarantees.component_guarantee("flipback", components)
+    (components / "flipback" / "guarantee.yaml").write_text("component: flipback\ndoes: [1\npromises: x\n")
+    with pytest.raises(InvalidArgument, match="flipback/guarantee.yaml, line 3, is missing or no valid YAML"):
+        guarantees.component_guarantee("flipback", components)
 
 
 @pytest.mark.parametrize(

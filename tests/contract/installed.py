@@ -1,0 +1,59 @@
+"""Components that are no part of the product: that of the guide, and those that a test writes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import invalidate_caches
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import fate_dp.components
+
+from . import of_components
+
+GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-component.md"
+HOMES = {"components": fate_dp.components.__path__, "tests/contract/of_components": of_components.__path__}
+"""Folders of the repository whose modules may come from elsewhere."""
+_folder = TemporaryDirectory(prefix="fate-dp-guide-")
+
+
+def files_of(page: str) -> dict[str, str]:
+    """{path: content} of the blocks of code of a page that begin with a path of a file."""
+    return dict(re.findall(r"^```\w+\n# (\S+/\S+\.\w+)\n(.*?)^```", page, re.M | re.S))
+
+
+@contextmanager
+def installed(files: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """Let these files be imported as those of the repository's folders are."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")
+    before = set(sys.modules)
+    for home, path in HOMES.items():
+        path.append(str(folder / home))
+    invalidate_caches()
+    try:
+        yield
+    finally:
+        for home, path in HOMES.items():
+            path.remove(str(folder / home))
+        places = tuple(str(folder / home) for home in HOMES)
+        for name in set(sys.modules) - before:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(places):
+                del sys.modules[name]
+
+
+FILES = files_of(GUIDE.read_text(encoding="utf-8"))
+(TEMPLATE,) = (path.split("/")[1] for path in FILES if path.endswith("/component.py"))
+"""The guide's component."""
+
+
+def install_template() -> None:
+    """For all of this process: the guide's component and its case stand beside ours."""
+    _template.__enter__()
+
+
+_template = installed(FILES, Path(_folder.name))
