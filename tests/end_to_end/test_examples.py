@@ -155,8 +155,8 @@ def test_four_private_classes_are_told_apart(returned, at, ledger):
     found, flipped = (
         (scored[column].astype(int) == truth.loc[scored.index]).mean() for column in ("predict_result", "label")
     )
-    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them.
-    assert found > flipped and 0.6 < flipped < 0.82
+    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them; guessing has a quarter.
+    assert found > 0.66 and 0.58 < flipped < 0.84
     assert flips(ledger, "experiment/vehicle_scale_hetero_guest/y") == [2.0]
     assert task_metrics(*at(pipeline, GUEST, "evaluation_0"))
 
