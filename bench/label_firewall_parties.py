@@ -18,7 +18,6 @@ import pandas as pd
 
 from fate_dp.components.common.wire.channel import plain_messages
 from fate_dp.components.label_flip.messages import MESSAGES
-from fate_dp.deploy.warm_start import preload
 from tests.support.local_parties import frame_of, recorded_messages, run_parties
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10001")
@@ -116,7 +115,7 @@ def play(task: Task, tables: dict[str, pd.DataFrame], home: str, timeout: float 
         {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": home},
         timeout,
         record=False,
-        imported=preload.MODULES,
+        forked=True,
         task=task,
         tables=tables,
     )

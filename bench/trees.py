@@ -43,7 +43,6 @@ from sklearn.model_selection import StratifiedKFold
 from bench.label_firewall_parties import GUEST, HOST, Artifact, run_train
 from bench.trees_private import adult, auc_of, plain, seconds_of_training
 from bench.trees_twin import BoostedTrees, TreeSettings
-from fate_dp.deploy.warm_start import preload
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, true_probability
 from tests.support.local_parties import frame_of, run_parties
 
@@ -139,7 +138,7 @@ def held_to_fate(guest, host):
             {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": home},
             1800,
             record=False,
-            imported=preload.MODULES,
+            forked=True,
             tables=rows,
             settings={name: getattr(settings, name) for name in settings.__dataclass_fields__},
         )

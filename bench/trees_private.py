@@ -16,7 +16,6 @@ from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_gbdt.trees import curvature_weight, leaf_sums
 from fate_dp.components.dp_homo_nn.rounds.simulation import Transport
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
-from fate_dp.deploy.warm_start import preload
 from fate_dp.privacy.noise.stream import open_stream
 from tests.support.local_parties import frame_of, run_parties
 
@@ -137,7 +136,7 @@ def seconds_of_training():
             {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": home},
             1800,
             record=False,
-            imported=preload.MODULES,
+            forked=True,
             tables={party: made_up_rows(rows, generator) for party, rows in zip(data, sizes)},
             given={"records": TIMED_ROWS, "epsilon": 1.0, "delta": DELTA},
         )

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from functools import cache
 from multiprocessing import util
 from pathlib import Path
 
@@ -19,7 +20,10 @@ USERS_HOME = guard()
 settings.register_profile("unhurried", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
+ROOT = Path(__file__).parents[1]
 SERVER_TESTS = "tests/end_to_end/"
+# Whoever runs last alone leaves a core idle: these take longest of those that do not share a server.
+LONG = ("end_to_end/test_fence", "end_to_end/test_warm_start", "protocol/test_training", "protocol/test_score_releases")
 OF_PARTIES = ("tests/contract", "tests/protocol", "tests/end_to_end", "tests/cluster")
 MEMORY = Path("/dev/shm")
 ROOM = 6 * 2**30
@@ -50,12 +54,18 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@cache
+def shares_server(file):
+    """Whether a file's tests ask for the server of the session; some have one of their own, or none."""
+    return file.startswith(SERVER_TESTS) and "flow_address" in (ROOT / file).read_text(encoding="utf-8")
+
+
 class WholeFiles(LoadScopeScheduling):
-    """Gives each worker whole files, and one worker all tests on FATE-Flow, which share a server."""
+    """Gives each worker whole files, and one worker all that share a FATE-Flow."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
-        return SERVER_TESTS if file.startswith(SERVER_TESTS) else file
+        return SERVER_TESTS if shares_server(file) else file
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -64,4 +74,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_collection_modifyitems(items):
     """The tests that take longest begin first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(SERVER_TESTS))
+
+    def place(item):
+        file = item.nodeid.partition("::")[0]
+        return not shares_server(file), *(name not in file for name in LONG)
+
+    items.sort(key=place)

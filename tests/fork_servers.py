@@ -13,9 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import SITE
 from fate_dp.deploy.site.warm_handover import FOLDER, SWITCH
 from fate_dp.deploy.warm_start import control
+from fate_dp.deploy.warm_start.control import ForkServerState
 
 PATIENCE_SECONDS = 300.0
 # Imports what it is told to instead of FATE, which takes many seconds and most of the memory that a server wants to see free.
@@ -92,7 +94,7 @@ class Place:
         found = control.look(self.folder)
         return found.warm, dict(found.cold)
 
-    def state(self) -> control.ForkServerState:
+    def state(self) -> ForkServerState:
         """What the only fork server of the folder says of itself."""
         (found,) = control.look(self.folder).servers
         return found
@@ -142,6 +144,26 @@ def wait_until(happened: Callable[[], bool], seconds: float = PATIENCE_SECONDS) 
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
+
+
+def serving_at(home: Path) -> ForkServerState:
+    """The fork server of a FATE-Flow's home, once it has imported everything: tasks that come before start cold."""
+
+    def ready() -> list[ForkServerState]:
+        return [each for each in control.look(open_home(home).warm).serving if each.state == "serving"]
+
+    wait_until(lambda: bool(ready()))
+    return ready()[-1]
+
+
+def imported_at(home: Path) -> None:
+    """Wait until no fork server of a FATE-Flow's home imports any more, which slows down all that starts cold meanwhile."""
+
+    def settled() -> bool:
+        found = control.look(open_home(home).warm)
+        return bool(found.trouble) or any(each.state != "starting" or not each.lives for each in found.servers)
+
+    wait_until(settled)
 
 
 def lives(pid: int) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from fate_dp.deploy.flow.server import down, up
+from tests.fork_servers import imported_at
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +16,10 @@ def flow_home(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def flow_address(flow_home):
-    """The address of the session's server, which is started on first use."""
-    return up(flow_home)
+    """The address of the session's server, which is started on first use, and whose tasks start warm."""
+    address = up(flow_home)
+    imported_at(flow_home)
+    return address
 
 
 def pytest_collection_modifyitems(items):

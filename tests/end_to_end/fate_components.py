@@ -136,10 +136,12 @@ def two_sided_network(name: str, rows, shared: bool):
         layer_type="linear", in_channels_or_features=4, hidden_features=4, out_channels_or_features=4
     )
     shares = SSHEArgument(guest_in_features=4, host_in_features=4, out_features=4)
+    # As honest jobs have them, which the gate before every task must let through.
+    schedule = {"lr_scheduler_type": "cosine"} if shared else {}
     common = {
-        "bottom_model": Sequential(nn.Linear(3, 4)),
-        "optimizer": optim.SGD(lr=0.1),
-        "training_args": TrainingArguments(num_train_epochs=1, per_device_train_batch_size=50),
+        "bottom_model": nn.Linear(3, 4) if shared else Sequential(nn.Linear(3, 4)),
+        "optimizer": optim.Adam(lr=0.1) if shared else optim.SGD(lr=0.1),
+        "training_args": TrainingArguments(num_train_epochs=1, per_device_train_batch_size=50, **schedule),
     }
     top = Sequential(nn.Linear(4, 1), nn.Sigmoid())
     task = HeteroNN(name, train_data=rows)
@@ -164,41 +166,6 @@ def horizontal() -> list:
     regression = HomoLR("homo_lr_0", train_data=rows, batch_size=50, **GRADIENT_DESCENT)
     network = HomoNN("homo_nn_0", train_data=rows, runner_conf=network_settings())
     return [read, united, regression, network]
-
-
-def networks():
-    """A network that is averaged over parties, and one that is split between them."""
-    from fate_client.pipeline import FateFlowPipeline
-    from fate_client.pipeline.components.fate import PSI, HomoNN
-
-    rows = reader("reader_0", "guest_rows", "host_rows")
-    averaged = HomoNN("homo_nn_0", train_data=rows.outputs["output_data"], runner_conf=network_settings())
-    read = reader("reader_1", "guest", "host")
-    common = PSI("psi_0", input_data=read.outputs["output_data"])
-    job = FateFlowPipeline().set_parties(guest=GUEST, host=HOST, arbiter=ARBITER)
-    return job.add_tasks([rows, averaged, read, common, split_network(common.outputs["output_data"])])
-
-
-def split_network(rows):
-    """A layer at each party, and between them one on shares."""
-    from fate_client.pipeline.components.fate.hetero_nn import HeteroNN, SSHEArgument, get_config_of_default_runner
-    from fate_client.pipeline.components.fate.nn.algo_params import TrainingArguments
-    from fate_client.pipeline.components.fate.nn.torch import nn, optim
-    from fate_client.pipeline.components.fate.nn.torch.base import Sequential
-
-    task = HeteroNN("hetero_nn_0", train_data=rows, runtime_parties={"guest": GUEST, "host": HOST})
-    common = {
-        "bottom_model": nn.Linear(3, 4),
-        "agglayer_arg": SSHEArgument(guest_in_features=4, host_in_features=4, out_features=4),
-        "optimizer": optim.Adam(lr=0.1),
-        "training_args": TrainingArguments(
-            num_train_epochs=1, per_device_train_batch_size=50, lr_scheduler_type="cosine"
-        ),
-    }
-    own = {"top_model": Sequential(nn.Linear(4, 1), nn.Sigmoid()), "loss": nn.BCELoss()}
-    task.guest.task_parameters(runner_conf=get_config_of_default_runner(**common, **own))
-    task.hosts[0].task_parameters(runner_conf=get_config_of_default_runner(**common))
-    return task
 
 
 def reader(name: str, guest_table: str, host_table: str):

@@ -12,7 +12,6 @@ from fate_dp.attacks.of_views import Truth
 from fate_dp.attacks.recorded_round import informed_labels, ones_in_round, recorded_round
 from fate_dp.attacks.recorded_view import read_view, views_of
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
@@ -59,13 +58,7 @@ def flipped(parties, flow_address, flow_home):
 
 @pytest.fixture(scope="module")
 def horizontal(parties, flow_address, flow_home):
-    """A job whose tasks start cold; those of the others start warm, once the fork server runs."""
-    warm = open_home(flow_home).warm
-    control.switch(warm, cold=True)
-    try:
-        return run_job(jobs.horizontal_pipeline(NOISES), flow_address, home=flow_home).job_id
-    finally:
-        control.switch(warm, cold=False)
+    return run_job(jobs.horizontal_pipeline(NOISES), flow_address, home=flow_home).job_id
 
 
 def attack(capsys, home, job, truth, label):
@@ -181,12 +174,6 @@ def test_what_the_horizontal_job_asked_of_the_hosts_records_is_replayed_by_its_a
     found = [json.loads(path.read_text()) for path in tmp_path.glob(f"{horizontal}-party-{jobs.GUEST}-*.json")]
     assert {each["verdict"] for each in found} == {"void"}
     assert any("The recorder of calls was off" in each["reason"] for each in found)
-
-
-def test_tasks_are_recorded_however_they_start(stock, flipped, horizontal, flow_home):
-    """All views are there, see above, and some tasks started warm and some cold."""
-    started = control.look(open_home(flow_home).warm)
-    assert started.warm > 0 and started.cold["switched-off"] > 0
 
 
 def test_a_view_is_of_what_the_party_received_and_of_its_own_ids(stock, flipped, parties):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.common.charges import columns_name
@@ -32,18 +33,29 @@ from fate_dp.pipelines.jobs.example_tables import (
     motors,
     vehicles,
 )
-from fate_dp.pipelines.jobs.job import task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
+from fate_dp.pipelines.jobs.ready import (
+    Federation,
+    Parties,
+    StudyTables,
+    Tables,
+    guest_prediction_pipeline,
+    joined_prediction_pipeline,
+)
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.mechanisms.randomized_response import true_probability
 
 from .. import real_data
+from ..protocol.joined_rows import plain_training
+from ..protocol.joined_rows import weights_of as weights_on_shares
 
 pytestmark = pytest.mark.end_to_end
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = {path.stem.removeprefix("test_"): path for path in sorted(EXAMPLES.glob("pipeline/*/test_*.py"))}
 DATA = real_data.FOLDER if real_data.FOLDER.is_dir() else None
-GUEST, HOST, BANK = ("guest", "9999"), ("host", "10000"), ("host", "9998")
+GUEST, HOST, BANK, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "9998"), ("arbiter", "10001")
 ROUNDS = 10
 AT_ONCE = 3
 """Jobs that run beside each other: much of a task's time is spent in waiting for its peers."""
@@ -143,8 +155,8 @@ def test_four_private_classes_are_told_apart(returned, at, ledger):
     found, flipped = (
         (scored[column].astype(int) == truth.loc[scored.index]).mean() for column in ("predict_result", "label")
     )
-    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them.
-    assert found > flipped and 0.6 < flipped < 0.82
+    # 0.82 and 0.71 on average of the coins, each within 0.02 for two in three of them; guessing has a quarter.
+    assert found > 0.66 and 0.58 < flipped < 0.84
     assert flips(ledger, "experiment/vehicle_scale_hetero_guest/y") == [2.0]
     assert task_metrics(*at(pipeline, GUEST, "evaluation_0"))
 
@@ -207,12 +219,47 @@ def test_boosted_trees_of_flips_say_how_likely_true_labels_are(returned, at, led
     assert flips(ledger, "fate_dp_demo/guest_train/y") == [2.0]
 
 
-def test_shares_of_unknown_records_train_a_model_for_the_guest_alone(returned, at):
-    pipeline = returned["align_share_lr"]
-    (all_weights, intercept), (guest, host) = weights(at(pipeline, GUEST, "share_lr_0")), patients()
-    joined = guest.drop(columns="y").join(host)
-    assert roc_auc_score(guest["y"], joined.to_numpy() @ all_weights.to_numpy() + intercept) > 0.95
+def on_shares(guest, host):
+    """Both sides' features, the guest's label and ones, as align joins them: in multiples of 2^-20, row by row of the guest."""
+    columns = [guest.drop(columns="y"), host.loc[guest.index], guest["y"], np.ones(len(guest))]
+    return np.rint(np.column_stack(columns) * 2.0**20) / 2.0**20
+
+
+def test_shares_of_unknown_records_train_a_model_of_the_flips_for_the_guest_alone(returned, at):
+    pipeline, (guest, host) = returned["align_share_lr"], patients()
+    document = task_output_model(*at(pipeline, GUEST, "share_lr_0"))["output_model"]
+    flipped = task_output_data(*at(pipeline, GUEST, "label_flip_0"))["output_data"].set_index("id")["y"].astype(float)
+    joined = on_shares(guest.assign(y=flipped.loc[guest.index]), host)
+    made = {"columns": joined, "guest": guest.shape[1] - 1, "host": host.shape[1]}
+    found = weights_on_shares(document)
+    np.testing.assert_allclose(found, plain_training(made, 10, document["meta"]["optimizer_param"]), atol=1e-5)
+    assert roc_auc_score(guest["y"], joined[:, :-2] @ found[:-1] + found[-1]) > 0.95
     assert task_output_model(*at(pipeline, HOST, "share_lr_0"))["output_model"]["data"]["estimator"]["param"] is None
+
+
+def test_no_output_of_align_shows_an_id_or_a_value(returned, at):
+    for party in (GUEST, HOST):
+        shares = task_output_data(*at(returned["align_share_lr"], party, "align_0"))["output_data"]
+        assert sorted(shares["id"].astype(int)) == list(range(len(shares)))
+        highs = shares[[name for name in shares if name.endswith(".high")]].astype(float).abs()
+        assert highs.to_numpy().mean() > 2**29 and not any("patient" in str(value) for value in shares.iloc[0])
+
+
+def test_new_patients_are_scored_on_shares_with_the_deployed_model(returned, at, flow_address, flow_home, tmp_path):
+    pipeline = returned["align_share_lr"]
+    weights = weights_on_shares(task_output_model(*at(pipeline, GUEST, "share_lr_0"))["output_model"])
+    for side, label in (("guest", "y"), ("host", None)):
+        party_tables()[f"{side}_test"].to_csv(tmp_path / side, index=False)
+        upload_table(flow_address, tmp_path / side, "new_shares", side, TableMeta(label_name=label), home=flow_home)
+    prediction = joined_prediction_pipeline(pipeline, Parties(), Tables("new_shares", "guest", "host"))
+    run_job(prediction, flow_address, home=flow_home)
+    found = task_output_data(*at(prediction, GUEST, "share_lr_0"))["test_output_data"]
+    joined = on_shares(*patients("test"))
+    expected = expit(joined[:, :-2] @ weights[:-1] + weights[-1])
+    for label in (0.0, 1.0):
+        of_class = found["predict_score"][found["label"].astype(float) == label].astype(float)
+        # Scores come with 12 fraction bits, in an order that tells nothing.
+        np.testing.assert_allclose(np.sort(of_class), np.sort(expected[joined[:, -2] == label]), atol=2.0**-13)
 
 
 def test_banks_train_one_model_of_their_records(returned, at, ledger):
@@ -232,15 +279,34 @@ def test_banks_grow_the_same_trees_of_their_records(returned, at, ledger):
         task_output_model(*at(pipeline, party, "dp_homo_gbdt_0"))["output_model"] for party in (GUEST, HOST, BANK)
     ]
     assert models[0] == models[1] == models[2]
+    assert task_output_model(*at(pipeline, ARBITER, "dp_homo_gbdt_0"))["output_model"]["data"] == {"estimator": None}
     rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:]
     features, (bins, batches) = rows.drop(columns=["id", "y"]), trees_of(models[0])
     assert roc_auc_score(rows["y"], scores_of(batches, bins.codes(features.to_numpy(float)))) > 0.6
     charged = [
-        entry
-        for entry in ledger(GUEST, columns_name(features.columns))
-        if entry["parameters"]["purpose"].startswith("dp_homo_gbdt")
+        [
+            (entry["event"], entry["rounds"])
+            for entry in ledger(party, columns_name(features.columns))
+            if entry["parameters"]["purpose"].startswith("dp_homo_gbdt")
+        ]
+        for party in (GUEST, HOST, BANK)
     ]
-    assert len(charged) == 1 and charged[0]["rounds"] == len(batches) == 4
+    assert charged[0] == charged[1] == charged[2] and [rounds for _, rounds in charged[0]] == [len(batches)] == [4]
+
+
+def test_deployed_trees_score_the_guests_rows_alone(returned, at, flow_address, flow_home):
+    pipeline = returned["homo_gbdt"]
+    # The guest's own rows are scored again in the stage predict.
+    tables = StudyTables("experiment", test="default_credit_homo_guest")
+    prediction = guest_prediction_pipeline(pipeline, "dp_homo_gbdt_0", Federation(), tables)
+    job = run_job(prediction, flow_address, home=flow_home)
+    scored = task_output_data(*at(prediction, GUEST, "dp_homo_gbdt_0"))["test_output_data"]
+    bins, batches = trees_of(task_output_model(*at(pipeline, GUEST, "dp_homo_gbdt_0"))["output_model"])
+    rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:][:CREDIT_OF_A_BANK]
+    codes = bins.codes(rows.set_index("id").drop(columns="y").loc[scored["id"]].to_numpy(float))
+    np.testing.assert_allclose(scored["predict_score"].astype(float), expit(scores_of(batches, codes)), atol=1e-6)
+    assert len(scored) == len(rows)
+    assert {record.party_id for record in job.tasks if record.task == "dp_homo_gbdt_0"} == {GUEST[1]}
 
 
 def test_shuffled_statistics_are_those_of_both_banks(returned, at, ledger):

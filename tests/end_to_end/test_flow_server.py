@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import psutil
 import pytest
@@ -42,6 +43,10 @@ def foreign_server():
     server.server_close()
 
 
+# No task runs there: a fork server would import all of FATE in vain.
+started = partial(up, cold=True)
+
+
 def listens(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -49,15 +54,15 @@ def listens(port):
 
 def test_server_from_up_to_down(own_home, foreign_server):
     assert status(own_home).state == "stopped"
-    first = up(own_home)
+    first = started(own_home)
     running = status(own_home)
     assert (running.state, running.address, running.version) == ("running", first, "2.2.0")
     assert resolve_flow(None, own_home) == first == resolve_flow(str(first), "/nowhere")
 
-    assert up(own_home) == first, "a second up starts nothing"
+    assert started(own_home) == first, "a second up starts nothing"
     assert status(own_home).pid == running.pid
     with pytest.raises(FlowServerError, match="already runs on port"):
-        up(own_home, http_port=foreign_server)
+        started(own_home, http_port=foreign_server)
 
     task = leftover_task(own_home)
     os.kill(running.pid, signal.SIGKILL)
@@ -65,7 +70,7 @@ def test_server_from_up_to_down(own_home, foreign_server):
     assert status(own_home).state == "stopped"
     with pytest.raises(FlowUnavailable, match=f"No FATE-Flow answers at {first}; start one with `fate-dp up`"):
         resolve_flow(None, own_home)
-    assert up(own_home) == first, "the ports of last time"
+    assert started(own_home) == first, "the ports of last time"
     assert status(own_home).pid != running.pid
     assert task.poll() is not None, "a task of the killed server must not go on beside the new one"
 
@@ -83,19 +88,19 @@ def leftover_task(home):
 
 def test_taken_ports(own_home, foreign_server):
     with pytest.raises(FlowServerError, match=f"Port {foreign_server} on 127.0.0.1 is taken by another program"):
-        up(own_home, http_port=foreign_server)
-    first = up(own_home)
+        started(own_home, http_port=foreign_server)
+    first = started(own_home)
     down(own_home)
     with socket.socket() as thief:
         thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         thief.bind(("127.0.0.1", first.port))
         thief.listen()
-        assert up(own_home).port != first.port
+        assert started(own_home).port != first.port
 
 
 def test_two_ups_at_once_start_one_server(own_home):
     found = []
-    callers = [threading.Thread(target=lambda: found.append(up(own_home))) for _ in range(2)]
+    callers = [threading.Thread(target=lambda: found.append(started(own_home))) for _ in range(2)]
     for caller in callers:
         caller.start()
     for caller in callers:

@@ -1,15 +1,10 @@
-"""A job that names code or files is refused on a real FATE-Flow, and honest networks train there."""
+"""A job that names code or files is refused on a real FATE-Flow; `test_fence` trains honest networks behind the same gate."""
 
 import pytest
 
 from fate_dp.deploy.doctor.gathering import gather
-from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.flow import connect
-from fate_dp.pipelines.jobs.job import JobFailed, Watch, follow_job, reason_of, run_job, task_output_data
-from fate_dp.privacy.policy import declare_job_check
-from fate_dp.privacy.private_files import POLICY_FILE, party_folder
-
-from . import fate_components
+from fate_dp.pipelines.jobs.job import JobFailed, Watch, follow_job, reason_of
 
 pytestmark = pytest.mark.end_to_end
 
@@ -55,16 +50,3 @@ def test_what_only_a_task_can_see_is_refused_there(name, flow_home, flow_address
     assert response["code"] == 0, response
     with pytest.raises(JobFailed, match="item_name must be a class of networks, optimizers, datasets or runners"):
         follow_job(connect(flow_address), response["job_id"], "guest", "9999", Watch(timeout=600, home=flow_home))
-
-
-def test_honest_networks_train(flow_home, flow_address, tmp_path):
-    """Tables come by uploads of this server's own client; both kinds of networks, and training arguments."""
-    fate_components.upload_tables(tmp_path, flow_address, flow_home)
-    declare_job_check(party_folder(open_home(flow_home).parties, fate_components.GUEST) / POLICY_FILE, "off")
-    try:
-        job = run_job(fate_components.networks(), flow_address, home=flow_home, timeout=1800).job_id
-    finally:
-        declare_job_check(party_folder(open_home(flow_home).parties, fate_components.GUEST) / POLICY_FILE, "refuse")
-    for task in ("homo_nn_0", "hetero_nn_0"):
-        scores = task_output_data(flow_address, job, "guest", fate_components.GUEST, task)["train_output_data"]
-        assert scores["predict_score"].astype(float).between(0, 1).all()

@@ -85,6 +85,7 @@ def test_the_report_of_a_refused_job_says_why_and_shows_nothing_of_what_never_be
     model = DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], **QUICK)
     with pytest.raises(JobFailed, match="is not declared") as failed:
         run_job(pipeline.add_tasks([model]), flow_address, home=flow_home)
+    assert str(failed.value).startswith(f"guest {GUEST}: ") and "\n" not in str(failed.value)
     for party in (GUEST, HOST):
         found = written(flow_home, tmp_path, failed.value.job_id, "--party", party)
         (part,) = found["parts"]

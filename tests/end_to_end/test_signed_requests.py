@@ -9,6 +9,7 @@ from fate_dp.deploy.flow.server import down, status, up
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
+from ..fork_servers import imported_at
 from .loans import NAMESPACE, PARTIES, loans, upload
 
 pytestmark = pytest.mark.end_to_end
@@ -28,7 +29,9 @@ def asking_home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asking(asking_home):
-    return up(asking_home)
+    address = up(asking_home)
+    imported_at(asking_home)
+    return address
 
 
 @pytest.fixture

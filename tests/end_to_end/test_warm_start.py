@@ -7,15 +7,17 @@ from functools import partial
 
 import pytest
 
+from fate_dp.attacks.recorded_view import views_of
 from fate_dp.data_prep.breast_cancer import write_tables
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import down, processes_of, status, up
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
 
 from .. import fork_servers
-from .test_flow_server import intersection_pipeline
+from ..fork_servers import serving_at
 
 pytestmark = pytest.mark.end_to_end
 
@@ -24,8 +26,9 @@ wait_until = partial(fork_servers.wait_until, seconds=300.0)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A home for a server of this module's own, since its fork servers are killed."""
+    """A home for a server of this module's own, since its fork servers are killed; its host records what it receives."""
     home = tmp_path_factory.mktemp("warm") / "home"
+    replace_file(party_folder(open_home(home).parties, "10000") / POLICY_FILE, b"record_views: [psi]")
     yield home
     down(home)
 
@@ -38,14 +41,21 @@ def address(home, tmp_path_factory):
     write_tables(folder)
     upload_table(address, folder / "guest_train.csv", "breast", "guest", TableMeta(label_name="y"), home=home)
     upload_table(address, folder / "host_train.csv", "breast", "host", home=home)
-    serving_pid(home)
+    serving_at(home)
     return address
 
 
-def serving_pid(home):
-    """The process id of the fork server that serves, when it does."""
-    wait_until(lambda: [each for each in look(home).serving if each.state == "serving"])
-    return look(home).serving[-1].pid
+def intersection():
+    """psi alone, which reads the tables by itself."""
+    from fate_client.pipeline import FateFlowPipeline
+    from fate_client.pipeline.components.fate import PSI
+    from fate_client.pipeline.interface import DataWarehouseChannel
+
+    sides = {"guest": "9999", "host": "10000"}
+    tables = [
+        DataWarehouseChannel(name=role, namespace="breast", parties={role: [party]}) for role, party in sides.items()
+    ]
+    return FateFlowPipeline().set_parties(**sides).add_tasks([PSI("psi_0", runtime_parties=sides, input_data=tables)])
 
 
 def look(home):
@@ -59,31 +69,32 @@ def tasks_left(home):
 
 
 def common_ids(address, home):
-    job = run_job(intersection_pipeline(), address, home=home).job_id
+    job = run_job(intersection(), address, home=home).job_id
+    assert [path.name for path in views_of(open_home(home).parties, job)] == ["psi_0.host.view"], "however it started"
     return set(task_output_data(address, job, "guest", "9999", "psi_0")["output_data"]["id"])
 
 
 def test_a_job_gives_warm_what_it_gives_cold(home, address):
     before = look(home)
     warm = common_ids(address, home)
-    # Five processes for each task of both parties; the last of them when the job has ended.
-    wait_until(lambda: look(home).warm >= before.warm + 20)
+    # Five processes for the task of each party; the last of them when the job has ended.
+    wait_until(lambda: look(home).warm >= before.warm + 10)
     assert dict(look(home).cold) == dict(before.cold)
     up(home, cold=True)
     assert common_ids(address, home) == warm
-    wait_until(lambda: look(home).cold.get("switched-off", 0) >= 20)
+    wait_until(lambda: look(home).cold.get("switched-off", 0) >= 10)
     up(home)
     assert "Tasks start warm" in look(home).sentence()
 
 
 def test_a_job_that_is_stopped_leaves_nothing(home, address):
     with pytest.raises(JobFailed, match="its time limit"):
-        run_job(intersection_pipeline(), address, timeout=1.0, home=home)
+        run_job(intersection(), address, timeout=1.0, home=home)
     wait_until(lambda: not tasks_left(home))
 
 
 def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
-    killed = serving_pid(home)
+    killed = serving_at(home).pid
 
     def kill_it(task, state, seconds):
         # A busy server may answer for the first time when the task has ended already.
@@ -92,18 +103,18 @@ def test_a_fork_server_that_is_killed_in_the_middle_of_a_job(home, address):
             os.kill(killed, signal.SIGKILL)
 
     try:
-        run_job(intersection_pipeline(), address, kill_it, home=home)
+        run_job(intersection(), address, kill_it, home=home)
     except JobFailed as failure:
         # As where a task itself is killed; it may also have ended before.
         assert "psi_0" in str(failure)
     wait_until(lambda: not fork_servers.lives(killed))
     wait_until(lambda: not tasks_left(home))
     assert common_ids(address, home), "the next job starts cold, and starts another fork server"
-    assert serving_pid(home) != killed
+    assert serving_at(home).pid != killed
 
 
 def test_a_fate_flow_that_is_killed_takes_all_along(home, address):
-    serving_pid(home)
+    serving_at(home)
     assert len(processes_of(open_home(home).root)) >= 2
     os.kill(status(home).pid, signal.SIGKILL)
     wait_until(lambda: not processes_of(open_home(home).root))

@@ -28,8 +28,6 @@ import pandas as pd
 from fate_dp.components.common.wire import channel
 from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.shared_descent import LOSS_DEVIATION
-from fate_dp.deploy.site import sitecustomize
-from fate_dp.deploy.warm_start import preload
 from tests.support import local_parties
 from tests.support.local_parties import Artifact
 
@@ -39,6 +37,7 @@ GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host
 EVERYONE = (GUEST, HOST, SECOND_HOST, ARBITER)
 SOURCE = "experiment/train/y"
 COMPONENTS = Path(channel.__file__).parents[2]
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 FURTHEST_LOSS = 2 * 6.1 * LOSS_DEVIATION
 """From a loss, what the guest sees of it: parts of two hosts are no larger."""
 
@@ -72,17 +71,15 @@ def play(scenarios: dict, folder, parties=EVERYONE, timeout=1800, environments=M
 
     ``environments`` are further variables of single parties' processes, which libraries see as they are loaded.
     """
-    # The servers' changes to FATE first, as at a task of theirs: they take hold when FATE is imported.
-    imported = () if environments else (sitecustomize.__name__, *preload.MODULES, *preload.own_components())
     try:
         results = local_parties.run_parties(
             _play_all,
             parties,
-            environment={"OMP_NUM_THREADS": "1"},
+            environment=ONE_THREAD,
             timeout=timeout,
             record=False,
             environments=environments,
-            imported=imported,
+            forked=not environments,
             scenarios=scenarios,
             folder=str(folder),
             session=uuid.uuid4().hex,
@@ -140,10 +137,15 @@ class DeclaredByTheCaller(Mapping):
     def _component():
         frame, found = sys._getframe(), None
         while frame is not None:
-            path = Path(frame.f_code.co_filename)
-            name = path.relative_to(COMPONENTS).parts[0] if path.is_relative_to(COMPONENTS) else None
-            frame, found = frame.f_back, name if name in _declaring() else found
+            frame, found = frame.f_back, _component_of(frame.f_code.co_filename) or found
         return found
+
+
+@cache
+def _component_of(file):
+    path = Path(file)
+    name = path.relative_to(COMPONENTS).parts[0] if path.is_relative_to(COMPONENTS) else None
+    return name if name in _declaring() else None
 
 
 @cache

@@ -1,11 +1,13 @@
 """An align that is interrupted between two steps: what is run afterwards is a job of its own, with nothing of the first in it."""
 
+import os
+
 import pytest
 
 from tests.support.local_parties import run_parties
 
 from .messages import values_of
-from .scenarios import GUEST, HOST, Artifact, frame_at
+from .scenarios import GUEST, HOST, ONE_THREAD, Artifact, frame_at
 from .test_align import ALL_COMMON, Model
 
 BOTH = (GUEST, HOST)
@@ -17,8 +19,9 @@ class Interrupted(BaseException):
     """As if the process had ended there: nothing catches it, and the other party waits until it is killed."""
 
 
-def attempt(ctx, stage):
+def attempt(ctx, stage, folder):
     """One run with a hidden size, which the guest leaves just before both would agree on ``stage``, None for to the end."""
+    os.environ["FATE_DP_HOME"] = folder
     from fate_dp.components.align import run
     from fate_dp.components.align.component import align
     from fate_dp.components.common.charges import home_of
@@ -52,9 +55,11 @@ def rows_of(result) -> set:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("interrupted")
-    environment = {"OMP_NUM_THREADS": "1", "FATE_DP_HOME": str(folder)}
-    return {stage: run_parties(attempt, BOTH, environment, stage=stage) for stage in (*STAGES, None)}
+    folder = str(tmp_path_factory.mktemp("interrupted"))
+    return {
+        stage: run_parties(attempt, BOTH, ONE_THREAD, forked=True, stage=stage, folder=folder)
+        for stage in (*STAGES, None)
+    }
 
 
 def test_the_party_that_is_interrupted_ends_there(played):

@@ -10,7 +10,6 @@ from fate_dp.attacks.of_views import Truth
 from fate_dp.attacks.recorded_round import informed_labels, ones_in_round, recorded_round
 from fate_dp.attacks.recorded_view import read_view, views_of
 from fate_dp.deploy.recorder.calls import call_of, read_calls
-from fate_dp.deploy.warm_start import preload
 from fate_dp.privacy.auditing.replay import replay_all
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from tests.support.local_parties import frame_of, run_parties
@@ -63,9 +62,7 @@ def trained(tmp_path_factory):
     """What each party received by the test's own record, views by party, and the truth."""
     home, (parts, truth) = tmp_path_factory.mktemp("parties"), tables()
     variables = {"OMP_NUM_THREADS": "1"}
-    results = run_parties(
-        train, (GUEST, HOST, ARBITER), variables, imported=preload.MODULES, parts=parts, home=str(home)
-    )
+    results = run_parties(train, (GUEST, HOST, ARBITER), variables, forked=True, parts=parts, home=str(home))
     assert not [result.error for result in results.values() if result.error]
     views = {party: [read_view(path) for path in views_of(home, party=party[1])] for party in results}
     return {party: result.received for party, result in results.items()}, views, truth, home
