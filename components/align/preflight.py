@@ -146,11 +146,8 @@ def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
 
 
 def _check_labels(frame: DataFrame) -> None:
-    worst = (
-        frames.label_blocks(frame)
-        .mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0))
-        .reduce(max)
-    )
+    labels = frames.label_blocks(frame)
+    worst = labels.mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0)).reduce(max)
     if not worst < LARGEST:
         raise ValueError(
             f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."
@@ -210,8 +207,8 @@ class Terms(Preflight):
 
     def check(self) -> dict:
         check_table(self.frame, self.role)
-        facts, settings = self._facts(), self.settings
-        self.facts = facts
+        facts = self.facts = self._facts()
+        settings = self.settings
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
             self.charges = Charges(self.ctx, self.frame, REFUSAL)

@@ -288,11 +288,7 @@ class OwnPart(NamedTuple):
 def accept_terms(
     wire: dict, settings: TrainSettings, warm_start: dict | None, own: OwnPart, noise: OwnNoise | None = None
 ) -> TrainingTerms:
-    """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest.
-
-    Raises:
-        ValueError: one sentence.
-    """
+    """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest."""
     descent = settings.descent()
     terms = TrainingTerms.from_wire(wire, descent)
     _check_sizes(terms, own)

@@ -67,11 +67,7 @@ def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSet
 
 
 def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:
-    """At the guest: those of the flips by its ledger, of the parameter for public labels; `BINARY` without either.
-
-    Raises:
-        ValueError: the settings do not train them.
-    """
+    """At the guest: those of the flips by its ledger, of the parameter for public labels; `BINARY` without either."""
     flipped = None if settings.family != "binomial" else _flipped_among(home, privacy)
     settings.check_classes(flipped)
     if settings.family != "binomial":

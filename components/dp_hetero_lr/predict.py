@@ -291,10 +291,8 @@ def header_digest(names: Sequence[str]) -> str:
 def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> dict[str, list[str]]:
     """{host: its columns in the order of its model}, found in the guest's table without any host naming them.
 
-    Of the columns ``names`` those of the guest's model, ``own``, may stand anywhere; each host's must stand together.
-
-    Raises:
-        ValueError: the other columns are not those of the hosts.
+    Of the columns ``names`` those of the guest's model, ``own``, may stand anywhere; each host's must stand together, or a ValueError
+    says where they do not.
     """
     others = [name for name in names if name not in set(own)]
     wanted = sum(facts["features"] for facts in hosts.values())

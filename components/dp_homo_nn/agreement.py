@@ -192,10 +192,8 @@ class Consent(Preflight):
             return {}
         me, facts, records = own_party(self.ctx), self.tables.facts, agreed["client_records"]
         position = federation.data.index(me)
-        check_told(
-            {name: facts[name] for name in ("dimension", "groups", "records")},
-            {**agreed, "records": records and records[position]},
-        )
+        told = {**agreed, "records": records and records[position]}
+        check_told({name: facts[name] for name in ("dimension", "groups", "records")}, told)
         personal = terms.at(position)
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)

@@ -20,6 +20,8 @@ from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import Stream
 from fate_dp.privacy.validation import is_whole
 
+from .preflight import Refusal
+
 ID_BYTES = 16
 DIRECTION = "client to server through the shuffler"
 MAX_PAYLOAD_BYTES = MAX_POSITIONS = 2**31
@@ -30,7 +32,7 @@ class InvalidMessage(ValueError):
     """A message does not keep to the format, or it was there before."""
 
 
-class TooFewMessages(ValueError):
+class TooFewMessages(Refusal):
     """Fewer messages arrived than the guarantee was computed for; the round ends before anything is passed on."""
 
 

@@ -245,7 +245,7 @@ REFUSED = {
     "whole numbers": (on(function=narrow, method="smote"), GUEST, "Feature 'own' has a whole-number type", UNTOLD),
     "only groups": (on(changed(income=None, rate=None)), GUEST, "All columns are in groups", None),
     "synthetic rows": (on(already_over_sampled()), HOST, "The table was over-sampled before", None),
-    "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "weight column", None),
+    "weights": (on(changed(HOST, w=1.0), weight="w"), HOST, "weight column", UNTOLD),
     "repeated id": (on(changed(id=one_row("loan 0-4"))), GUEST, "An id occurs more than once", UNTOLD),
     "no guest": (on(parties=(HOST, SECOND_HOST)), None, "The job names 0 guests; smote needs exactly one", None),
 }

@@ -14,14 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...common.frames import (
-    DataFrame,
-    distinct_labels,
-    label_blocks,
-    refuse_weights,
-    require_distinct_ids,
-    require_rows,
-)
+from ...common import frames
+from ...common.frames import DataFrame
 from ..preflight import Preflight, PrivateReason, Refusal
 
 logger = logging.getLogger(__name__)
@@ -49,11 +43,11 @@ def check_labelled_rows(frame: DataFrame | None, records: int | None, without: s
     """
     if frame is None:
         raise Refusal(f"The task has no train_data at this party; only {without} trains without rows.")
-    require_rows(frame)
+    frames.require_rows(frame)
     if frame.schema.label_name is None:
         raise Refusal("The training table has no label column; every data party needs its own labels.")
-    refuse_weights(frame)
-    require_distinct_ids(frame)
+    frames.refuse_weights(frame)
+    frames.require_distinct_ids(frame)
     if records is not None and frame.shape[0] > records:
         raise PrivateReason(
             f"records is {records}, but this party alone has {frame.shape[0]} rows; it must be the number of the "
@@ -65,13 +59,13 @@ def check_labelled_rows(frame: DataFrame | None, records: int | None, without: s
 
 def check_labels(frame: DataFrame, classes: int) -> None:
     """Labels must be the whole numbers below ``classes``, at least two of them."""
-    found_in_blocks = label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
+    found_in_blocks = frames.label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
     unfit = next((label for _, label in found_in_blocks if label is not None), None)
     if unfit is not None:
         raise ValueError(
             f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}."
         )
-    found = distinct_labels(frame, limit=classes)
+    found = frames.distinct_labels(frame, limit=classes)
     if len(found) < 2:
         raise ValueError(
             f"All labels are {found.pop():g}; a party with one class teaches the model that class only. Take its rows to "
@@ -99,10 +93,8 @@ def check_told(own: Mapping, agreed: Mapping) -> None:
 
 
 def _alike(own: object, told: object) -> bool:
-    if isinstance(own, Mapping):
-        return (
-            isinstance(told, Mapping) and own.keys() == told.keys() and all(_alike(own[key], told[key]) for key in own)
-        )
+    if isinstance(own, Mapping) and isinstance(told, Mapping):
+        return own.keys() == told.keys() and all(_alike(own[key], told[key]) for key in own)
     if isinstance(own, float) and isinstance(told, float):
         return math.isclose(own, told, rel_tol=ROUNDING - 1)
     return own == told
