@@ -97,7 +97,8 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
     """b: for every release, the line stands in the ledger before the first message or output that depends on its draws."""
     base = case.base
     wrong, released = [], case.released(base, case.tables)
-    for party in case.parties:
+    # Parties of one role run one code.
+    for party in {each[0]: each for each in reversed(case.parties)}.values() if case.light else case.parties:
         own, at = [each for each in released if each.party == party], 0
         lines = base.timeline.of(Charge, party)
         for number, each in enumerate(own):
@@ -111,7 +112,7 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
             if each.told_by is not None:
                 earlier = sum(other.told_by == each.told_by for other in own[:number])
                 wrong += _told_too_early(base, party, each.told_by, earlier, line)
-            for place in [each for each in places if each in _told(case, places)]:
+            for place in _told(case, places):
                 other = case.play(folder / f"{party[1]}-{place}", redraw=_Moved(party, place))
                 left = _first_difference(base, other, party)
                 if left is None and each.leaves:
@@ -135,8 +136,9 @@ def _is_of(released: Released, line: Charge) -> bool:
 
 
 def _told(case: Case, places: range) -> list[int]:
-    """The draws that are moved one by one: all of a few, else the first, one in the middle and the last one."""
-    return list(places) if len(places) <= 3 else [places[0], places[len(places) // 2], places[-1]]
+    """The draws that are moved one by one: the first, one in the middle and the last one; the middle one not where light."""
+    middle = places[:0] if case.light else places[len(places) // 2 : len(places) // 2 + 1]
+    return sorted({*places[:1], *middle, *places[-1:]})
 
 
 class _Moved:
