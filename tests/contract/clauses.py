@@ -139,7 +139,7 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
             if each.told_by is not None:
                 earlier = sum(other.told_by == each.told_by for other in own[:number])
                 wrong += _told_too_early(base, party, each.told_by, earlier, line)
-            for turn, place in enumerate(_told(places)):
+            for turn, place in enumerate(_told(case, places)):
                 moved[number, turn][party] = place, line.at, each.leaves
     for (number, turn), of_parties in moved.items():
         places = {party: place for party, (place, _, _) in of_parties.items()}
@@ -166,9 +166,10 @@ def _is_of(released: Released, line: Charge) -> bool:
     return line.kind == released.charge[0] and fits(released.charge[1], _plain(steps_of(line)[1]))
 
 
-def _told(places: range) -> list[int]:
-    """The draws that are moved one by one: all of a few, else the first, one in the middle and the last one."""
-    return list(places) if len(places) <= 3 else [places[0], places[len(places) // 2], places[-1]]
+def _told(case: Case, places: range) -> list[int]:
+    """The draws that are moved one by one: the first, one in the middle and the last one; the middle one not where light."""
+    middle = places[:0] if case.light else places[len(places) // 2 : len(places) // 2 + 1]
+    return sorted({*places[:1], *middle, *places[-1:]})
 
 
 class _Moved:

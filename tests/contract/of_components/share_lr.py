@@ -191,7 +191,7 @@ SCORED = case(
     opened={b"masks of scores of block ": 2},
     checked=TO_NOBODY,
     made={"weight_shares": "the weights, which are opened"},
-    prepare=allow_scores,
+    prepare=allow_scores(("x1", "x2"), 2),
     equal=losses_follow(0),
     left=lambda played: {"losses": losses_told(played)},
 )
