@@ -317,6 +317,13 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:Consent.check",
         (("        check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])\n", ""),),
+        ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[dp_homo_nn / train / local]",),
+    ),
+    Mutant(
+        "a party does not compute anew what the guest promises",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (('        check_told({"promise": promise}, agreed)\n', ""),),
         contract(LOCAL, "e"),
     ),
     Mutant(

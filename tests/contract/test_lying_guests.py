@@ -1,0 +1,33 @@
+"""A guest that asks for less noise, and says truly what that costs, tells nothing that contradicts itself."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from .cases import GUEST, HOST, messages_of
+from .registry import CASES
+
+LESS_NOISE = 0.75
+
+
+def agreed(message):
+    """The terms in a message, where it has some that a party can lie about."""
+    terms = message.value.get("terms") if message.name == "verdict" else None
+    return terms if terms and "parameters" in terms else None
+
+
+@pytest.mark.parametrize(
+    "name", ["dp_homo_gbdt / train / secure_sum", "dp_homo_nn / train / secure_sum", "dp_homo_nn / train / local"]
+)
+def test_it_is_held_to_the_noise_of_the_job(name, tmp_path):
+    (case,) = [each for each in CASES if each.name == name]
+    lower = replace(case, step=partial(case.step, noise_multiplier=LESS_NOISE)).play(tmp_path / "less").check()
+    lie = next(terms for each in messages_of(lower, GUEST) if (terms := agreed(each)))
+
+    def told(message):
+        if message.receiver != HOST or not (terms := agreed(message)):
+            return None
+        return {**message.value, "terms": {**lie, "parameters": terms["parameters"]}}
+
+    assert f"noise_multiplier {LESS_NOISE}" in str(case.play(tmp_path / "lie", meddle=told).errors[HOST])
