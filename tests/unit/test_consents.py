@@ -1,6 +1,7 @@
 """What a party agrees to show: scores, losses, weights. Each is counted before, and a check that says no ends it."""
 
 import math
+from functools import reduce
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import home_of, job_of
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.dp_hetero_lr.predict import AskedRows
+from fate_dp.components.dp_hetero_lr.predict import AskedRows, _answer_guest
 from fate_dp.components.dp_hetero_lr.scores import ScoreRelease
 from fate_dp.components.flipback import guest as flipback
 from fate_dp.components.protocols.joined_tables import Alignment
@@ -20,6 +21,7 @@ from fate_dp.components.score_correction import party as score_correction
 from fate_dp.components.share_lr import scoring, training
 from fate_dp.components.share_lr.agreement import SharedRows
 from fate_dp.components.smote.party import check_table
+from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
@@ -95,6 +97,24 @@ def test_every_encrypted_row_counts(tmp_path):
         return asked.left()
 
     assert at_host(step, tmp_path) == 0
+
+
+class Messages(tuple):
+    """As much of a table as is asked of one here."""
+
+    def mapValues(self, function):
+        return Messages(map(function, self))
+
+    def reduce(self, function):
+        return reduce(function, self)
+
+
+def test_a_host_scores_no_encrypted_row_that_it_has_not_counted():
+    _, private = generate_keypair(2048)
+    three = bytes(3 * private.public_key.ciphertext_bytes)
+    guest = Peer("guest", public_key=private.to_wire(), queries=Messages([three]))
+    with pytest.raises(ValueError, match="sent 3 rows but had announced 2"):
+        _answer_guest(SimpleNamespace(guest=guest), [np.ones(1)], 2)
 
 
 def columns(peers, own):

@@ -81,7 +81,7 @@ MUTANTS = (
         "A",
         f"{AGGREGATION}:make_aggregation",
         (("SecureSum(terms, federation, encrypted)", "SecureSum(terms, federation, False)"),),
-        contract(SUM, "f"),
+        ("tests/contract/test_masks.py::test_the_same_sums_come_in_other_messages[dp_homo_nn / train / secure_sum]",),
     ),
     Mutant(
         "secure_sum: a client masks for any set of parties",
@@ -141,10 +141,7 @@ MUTANTS = (
                 "sums = self._clipped(current, clip)\n            mean = (Local.noised(sums, terms, self._stream) if not at else sums.steps * sums.grid) /",
             ),
         ),
-        (
-            f"{NOISE}test_local_noise_is_each_clients_own_and_whole",
-            f"{STEPS}test_local_steps_lead_the_same_way_as_descent_without_noise",
-        ),
+        contract("dp_homo_nn / train / local, two noised steps", "a"),
     ),
     Mutant(
         "local: several local steps are charged as one",
@@ -317,7 +314,7 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:Consent.check",
         (("        check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])\n", ""),),
-        ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[dp_homo_nn / train / local]",),
+        ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[local]",),
     ),
     Mutant(
         "a party does not compute anew what the guest promises",
