@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn.round_terms import ChargedRounds
+from fate_dp.components.dp_homo_nn.train import Member
 from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.protocols.noisy_rounds.account import senders
 from fate_dp.components.protocols.noisy_rounds.aggregation import SHUFFLED, SecureSum, Shuffle
 from fate_dp.components.protocols.noisy_rounds.contribution import Contribution
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
+from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
 
@@ -117,3 +119,12 @@ def test_a_party_masks_nothing_for_a_set_that_is_too_small():
     side = SecureSum(SUM, FEDERATION, encrypted=False)
     with pytest.raises(TooFewArrived, match="must be at least 3 of 3"):
         side.encode(Contribution(0, 0, 1.0, np.zeros(2, dtype=np.int64)), ["guest 1", "host 2"])
+
+
+def test_a_round_that_the_cap_refuses_is_not_sent():
+    def record(events, purpose):
+        raise BudgetExceeded("another job took it")
+
+    member = Member.__new__(Member)
+    member._agreement = SimpleNamespace(charges=SimpleNamespace(record=record))
+    assert member.charge([], "a round") is False

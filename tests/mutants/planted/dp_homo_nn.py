@@ -299,7 +299,7 @@ MUTANTS = (
         "every second round is not charged",
         "B",
         f"{TRAIN}:Member.charge_round",
-        (("        if charged:\n", "        if charged and number:\n"),),
+        (("charged = self.charge(", "charged = number % 2 == 1 or self.charge("),),
         contract(SUM, "a"),
     ),
     Mutant(
@@ -307,7 +307,7 @@ MUTANTS = (
         "F",
         f"{TRAIN}:Member.charge",
         (("            return False\n", "            return True\n"),),
-        (f"{CHARGES}test_what_was_not_recorded_is_asked_for_again",),
+        (f"{CHARGES}test_a_round_that_the_cap_refuses_is_not_sent",),
     ),
     Mutant(
         "a party does not hold the guest's noise against what was asked for",
@@ -335,7 +335,9 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:check_alike",
         (('    check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})\n', ""),),
-        contract(LOCAL, "e"),
+        (
+            "tests/unit/test_homo_nn_policy.py::test_all_parties_have_the_same_columns_in_the_same_order_and_the_same_model",
+        ),
     ),
     Mutant(
         "a party does not ask its cap before the first round",
