@@ -34,4 +34,11 @@ def test_it_is_held_to_the_noise_of_the_job(name, less, tmp_path):
             return None
         return {**message.value, "terms": {**lie, "parameters": terms["parameters"]}}
 
-    assert f"noise_multiplier {less}" in str(case.play(tmp_path / "lie", meddle=told).errors[HOST])
+    played = case.play(tmp_path / "lie", meddle=told)
+    assert f"noise_multiplier {less}" in str(played.errors.get(HOST))
+
+
+def test_labels_of_a_source_that_nobody_declared_are_not_flipped(tmp_path):
+    (case,) = [each for each in CASES if each.name == "label_flip / default / classes"]
+    played = replace(case, step=partial(case.step, label_source="made/up/y")).play(tmp_path)
+    assert set(played.errors) == set(case.parties) and "is not declared" in str(played.errors[GUEST])

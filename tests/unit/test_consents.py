@@ -3,6 +3,7 @@
 import math
 from functools import reduce
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -203,6 +204,32 @@ def test_flipback_takes_no_scores_of_a_model_of_true_labels(monkeypatch):
     monkeypatch.setattr(flipback, "scores_digest", lambda home, scored: b"")
     with pytest.raises(ValueError, match="labels without privacy"):
         flipback.releases_of_model(known(monkeypatch, releases_of_scores=PUBLIC.releases), None)
+
+
+def refuse(sentence):
+    def refused(*given):
+        raise ValueError(sentence)
+
+    return refused
+
+
+def test_score_correction_asks_which_labels_stand_beside_the_scores(monkeypatch):
+    for name in ("home_of", "checked_kind"):
+        monkeypatch.setattr(score_correction, name, lambda *given: None)
+    monkeypatch.setattr(score_correction, "refuse_other_flips", refuse("true labels"))
+    monkeypatch.setattr(score_correction, "feature_blocks", refuse("nobody asked"))
+    with pytest.raises(ValueError, match="true labels"):
+        score_correction.correct_scores(None, SimpleNamespace(epsilon=1.0), MagicMock(), None)
+
+
+def test_flipback_asks_of_which_labels_the_scores_are(monkeypatch):
+    for name in ("home_of", "find_label_privacy", "revertible_flips"):
+        monkeypatch.setattr(flipback, name, lambda *given: None)
+    monkeypatch.setattr(flipback.frames, "check_guest_table", lambda frame: None)
+    monkeypatch.setattr(flipback, "check_scores", refuse("scores of other labels"))
+    monkeypatch.setattr(flipback, "releases_of_model", refuse("nobody asked"))
+    with pytest.raises(ValueError, match="scores of other labels"):
+        flipback.GuestPreflight(None, None, None, None).check()
 
 
 def test_scores_beside_flips_of_another_epsilon_are_not_corrected(monkeypatch):

@@ -394,14 +394,14 @@ MUTANTS = (
         contract(LOCAL, "f"),
     ),
     Mutant(
-        "a party tells the largest of its values",
+        "a party tells the value of a column that is constant",
         "D",
         f"{AGREEMENT}:check_table",
         (
             (
                 "    check_labels(frame, settings.classes)\n",
-                "    check_labels(frame, settings.classes)\n    if max(check_features(frame)[1]) > 100:\n        "
-                + aloud("A value is {max(check_features(frame)[1])}.")
+                "    check_labels(frame, settings.classes)\n    low, high = check_features(frame)\n    if np.array_equal(low, high):\n        "
+                + aloud("A column is {high[0]} everywhere.")
                 + "\n",
             ),
         ),
