@@ -139,7 +139,9 @@ def plant_from_environment() -> None:
     """In a process that a test starts."""
     name = os.environ[VARIABLE]
     mutant = next(each for each in all_mutants() if each.name == name)
-    sys.meta_path.insert(0, _Finder(mutant))  # type: ignore[arg-type]
+    # FATE-Flow's tasks have a sitecustomize of our own, which runs the next one on the path once more.
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(mutant))  # type: ignore[arg-type]
 
 
 def all_mutants() -> list[Mutant]:

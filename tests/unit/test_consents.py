@@ -1,7 +1,9 @@
 """What a party agrees to show: scores, losses, weights. Each is counted before, and a check that says no ends it."""
 
 import math
+from functools import reduce
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import home_of, job_of
 from fate_dp.components.common.provenance import LabelPrivacy
-from fate_dp.components.dp_hetero_lr.predict import AskedRows
+from fate_dp.components.dp_hetero_lr.predict import AskedRows, _answer_guest
 from fate_dp.components.dp_hetero_lr.scores import ScoreRelease
 from fate_dp.components.flipback import guest as flipback
 from fate_dp.components.protocols.joined_tables import Alignment
@@ -20,6 +22,7 @@ from fate_dp.components.score_correction import party as score_correction
 from fate_dp.components.share_lr import scoring, training
 from fate_dp.components.share_lr.agreement import SharedRows
 from fate_dp.components.smote.party import check_table
+from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy.label_flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
@@ -95,6 +98,24 @@ def test_every_encrypted_row_counts(tmp_path):
         return asked.left()
 
     assert at_host(step, tmp_path) == 0
+
+
+class Messages(tuple):
+    """As much of a table as is asked of one here."""
+
+    def mapValues(self, function):
+        return Messages(map(function, self))
+
+    def reduce(self, function):
+        return reduce(function, self)
+
+
+def test_a_host_scores_no_encrypted_row_that_it_has_not_counted():
+    _, private = generate_keypair(2048)
+    three = bytes(3 * private.public_key.ciphertext_bytes)
+    guest = Peer("guest", public_key=private.to_wire(), queries=Messages([three]))
+    with pytest.raises(ValueError, match="sent 3 rows but had announced 2"):
+        _answer_guest(SimpleNamespace(guest=guest), [np.ones(1)], 2)
 
 
 def columns(peers, own):
@@ -183,6 +204,32 @@ def test_flipback_takes_no_scores_of_a_model_of_true_labels(monkeypatch):
     monkeypatch.setattr(flipback, "scores_digest", lambda home, scored: b"")
     with pytest.raises(ValueError, match="labels without privacy"):
         flipback.releases_of_model(known(monkeypatch, releases_of_scores=PUBLIC.releases), None)
+
+
+def refuse(sentence):
+    def refused(*given):
+        raise ValueError(sentence)
+
+    return refused
+
+
+def test_score_correction_asks_which_labels_stand_beside_the_scores(monkeypatch):
+    for name in ("home_of", "checked_kind"):
+        monkeypatch.setattr(score_correction, name, lambda *given: None)
+    monkeypatch.setattr(score_correction, "refuse_other_flips", refuse("true labels"))
+    monkeypatch.setattr(score_correction, "feature_blocks", refuse("nobody asked"))
+    with pytest.raises(ValueError, match="true labels"):
+        score_correction.correct_scores(None, SimpleNamespace(epsilon=1.0), MagicMock(), None)
+
+
+def test_flipback_asks_of_which_labels_the_scores_are(monkeypatch):
+    for name in ("home_of", "find_label_privacy", "revertible_flips"):
+        monkeypatch.setattr(flipback, name, lambda *given: None)
+    monkeypatch.setattr(flipback.frames, "check_guest_table", lambda frame: None)
+    monkeypatch.setattr(flipback, "check_scores", refuse("scores of other labels"))
+    monkeypatch.setattr(flipback, "releases_of_model", refuse("nobody asked"))
+    with pytest.raises(ValueError, match="scores of other labels"):
+        flipback.GuestPreflight(None, None, None, None).check()
 
 
 def test_scores_beside_flips_of_another_epsilon_are_not_corrected(monkeypatch):

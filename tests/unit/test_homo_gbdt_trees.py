@@ -58,6 +58,8 @@ def test_gradient_and_curvature_of_any_score_are_within_the_bound_unscaled():
         probability = 1 / (1 + np.exp(-np.clip(SCORES, -700, 700)))
         norms = np.hypot(label - probability, CURVATURE_WEIGHT * probability * (1 - probability))
         assert norms.max() <= BOUND
+        steps = record_steps(SCORES, np.full(len(SCORES), label), CURVATURE_WEIGHT, BOUND, grid_for(BOUND))
+        np.testing.assert_allclose(np.hypot(*steps.T) * grid_for(BOUND), norms, atol=1e-9)
     least = min((1 + q) / (q * q * (1 - q)) for q in np.linspace(0.5, 0.75, 100001))
     assert CURVATURE_WEIGHT**2 < least < (CURVATURE_WEIGHT + 0.001) ** 2
     assert math.hypot(0.5, FIRST_CURVATURE_WEIGHT / 4) < FIRST_BOUND < math.hypot(0.5, 0.25) * (1 + 1e-12)

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn.round_terms import ChargedRounds
+from fate_dp.components.dp_homo_nn.train import Member
 from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.protocols.noisy_rounds.account import senders
 from fate_dp.components.protocols.noisy_rounds.aggregation import SHUFFLED, SecureSum, Shuffle
 from fate_dp.components.protocols.noisy_rounds.contribution import Contribution
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
+from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
 
@@ -94,14 +96,17 @@ def relayed(change):
     relay = Shuffle(SHUFFLE, FEDERATION)
     scheduled = {party: len(senders(SHUFFLE, at, 0)) for at, party in enumerate(DATA)}
     sent = {party: os.urandom(relay.message_bytes * change(party, number)) for party, number in scheduled.items()}
-    channel = Sent(sent)
+    channel, size = Sent(sent), relay.message_bytes
     relay.relay(channel, FEDERATION.names, 0)
-    return len(channel.received[FEDERATION.server, SHUFFLED]) // relay.message_bytes, sum(scheduled.values())
+    arrived, passed = b"".join(sent[party] for party in DATA), channel.received[FEDERATION.server, SHUFFLED]
+    cut = [[content[at : at + size] for at in range(0, len(content), size)] for content in (arrived, passed)]
+    assert not passed or cut[0] != cut[1] and set(cut[1]) <= set(cut[0]), "It is another order of the same messages."
+    return len(passed) // size, sum(scheduled.values())
 
 
 def test_the_shuffler_passes_on_what_the_schedule_says():
     passed, scheduled = relayed(lambda party, number: number)
-    assert passed == scheduled
+    assert passed == scheduled > 20
 
 
 def test_surplus_messages_of_one_party_do_not_make_up_for_those_of_another():
@@ -111,6 +116,15 @@ def test_surplus_messages_of_one_party_do_not_make_up_for_those_of_another():
 
 
 def test_a_party_masks_nothing_for_a_set_that_is_too_small():
-    side = SecureSum(SUM, FEDERATION)
+    side = SecureSum(SUM, FEDERATION, encrypted=False)
     with pytest.raises(TooFewArrived, match="must be at least 3 of 3"):
         side.encode(Contribution(0, 0, 1.0, np.zeros(2, dtype=np.int64)), ["guest 1", "host 2"])
+
+
+def test_a_round_that_the_cap_refuses_is_not_sent():
+    def record(events, purpose):
+        raise BudgetExceeded("another job took it")
+
+    member = Member.__new__(Member)
+    member._agreement = SimpleNamespace(charges=SimpleNamespace(record=record))
+    assert member.charge([], "a round") is False

@@ -1,7 +1,8 @@
-"""Models that an operator allows by name: nothing else is imported, and a malformed entry is refused."""
+"""Models that an operator allows by name: nothing else is imported, a malformed entry is refused, and all bring the same."""
 
 import pytest
 
+from fate_dp.components.dp_homo_nn.agreement import check_alike
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.privacy import InvalidPolicy
@@ -56,3 +57,11 @@ def test_what_is_not_allowed_is_not_imported():
     source = ModelSource.of(ModelSpec("module:net", 4, 2), "cross_entropy", {"other": "os:system"})
     with pytest.raises(ValueError, match="module:net"):
         source.gradients()
+
+
+def test_all_parties_have_the_same_columns_in_the_same_order_and_the_same_model():
+    facts = {"columns": ["age", "income"], "dimension": 3}
+    check_alike({"guest 1": facts, "host 2": dict(facts)})
+    for changed, sentence in (({"columns": ["income", "age"]}, "in the same order"), ({"dimension": 4}, "same one")):
+        with pytest.raises(ValueError, match=sentence):
+            check_alike({"guest 1": facts, "host 2": {**facts, **changed}})

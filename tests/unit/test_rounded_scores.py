@@ -64,6 +64,10 @@ def test_draws_are_uniform_and_differ_between_keys_and_weights(table):
     assert draws.min() >= 0 and draws.max() < 1
     assert chisquare(np.histogram(draws, bins=32, range=(0, 1))[0]).pvalue > 1e-6
     assert (rounded(features, weights) != rounded(features, weights, key=bytes(32))).mean() > 0.2
+    # A step of whole units leaves all fractions as they are.
+    higher = np.column_stack([features, np.ones(len(features))])
+    at_zero, at_one = (rounded(higher, [*weights, intercept]) for intercept in (0.0, 1.0))
+    assert (at_zero + 1 != at_one).mean() > 0.2
 
 
 def test_asking_again_shows_nothing_more_whatever_the_blocks_and_the_table(table):

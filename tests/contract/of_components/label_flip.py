@@ -1,5 +1,6 @@
 """label_flip: flips of classes, and noise on numbers, once for each record."""
 
+import hashlib
 from functools import partial
 
 import numpy as np
@@ -33,6 +34,10 @@ def released(played, tables, law, terms, recorded, draws_to_values):
     )
     left = written.set_index("id")["y"].to_dict()
     labels = tables[GUEST].set_index("id")["y"]
+    # Nobody else knows the key, which is the party's own.
+    assert {draw.private[2] for draw in draws} == {
+        hashlib.sha256(f"{played.home.name} of {GUEST[1]}".encode()).digest()
+    }
     sizes = [len(draw.private[1]) for draw in draws]
     assert sum(sizes) == len(tables[GUEST])
     laws = tuple(
@@ -85,7 +90,7 @@ CASES = [
             partial(
                 released,
                 law="flip_labels",
-                terms={"epsilon": EPSILON, "classes": 3},
+                terms={"epsilon": EPSILON, "classes": 3, "source": SOURCE},
                 recorded={"classes": 3},
                 draws_to_values=classes_of,
             ),
@@ -98,7 +103,7 @@ CASES = [
             partial(
                 released,
                 law="noisy_numbers",
-                terms={"law": LAW},
+                terms={"law": LAW, "source": SOURCE},
                 recorded={"classes": LAW.points, "bounds": BOUNDS},
                 draws_to_values=numbers_of,
             ),

@@ -309,7 +309,7 @@ MUTANTS = (
         "F",
         f"{PREDICT}:_answer_guest",
         (("if asked != rows:", "if False:"),),
-        ("tests/protocol/test_encrypted_predict.py::test_a_host_scores_no_row_that_it_has_not_counted",),
+        ("tests/unit/test_consents.py::test_a_host_scores_no_encrypted_row_that_it_has_not_counted",),
     ),
     Mutant(
         "a host counts one encrypted row of all",

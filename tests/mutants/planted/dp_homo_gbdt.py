@@ -46,14 +46,14 @@ MUTANTS = (
         "B",
         f"{TREES}:leaf_steps",
         (("clip / math.sqrt(batch.trees)", "clip"),),
-        (f"{LEAVES}test_a_record_moves_all_sums_by_no_more_than_they_report",),
+        equivalent="a record with a label of 0 or 1 lies within a tree's bound at any score, so that nothing is ever clipped",
     ),
     Mutant(
-        "dp_homo_gbdt does not clip a record",
+        "dp_homo_gbdt scales every record to the bound",
         "A",
         f"{TREES}:record_steps",
         (("factors = np.minimum(1.0, ", "factors = np.minimum(1e6, "),),
-        (f"{LEAVES}test_a_row_never_exceeds_the_bound_but_by_its_rounding",),
+        (f"{LEAVES}test_gradient_and_curvature_of_any_score_are_within_the_bound_unscaled",),
     ),
     Mutant(
         "dp_homo_gbdt clips later rounds as the first",
@@ -67,6 +67,13 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:Consent.check",
         (("        check_promise(settings, terms, guarantee)\n", ""),),
+        ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[dp_homo_gbdt]",),
+    ),
+    Mutant(
+        "a party of dp_homo_gbdt does not compute anew what the guest promises",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (('        check_told({"promise": guarantee.to_json()}, agreed)\n', ""),),
         contract(CASE, "e"),
     ),
     Mutant(

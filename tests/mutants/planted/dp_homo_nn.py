@@ -81,7 +81,7 @@ MUTANTS = (
         "A",
         f"{AGGREGATION}:make_aggregation",
         (("SecureSum(terms, federation, encrypted)", "SecureSum(terms, federation, False)"),),
-        contract(SUM, "f"),
+        ("tests/contract/test_masks.py::test_the_same_sums_come_in_other_messages[dp_homo_nn / train / secure_sum]",),
     ),
     Mutant(
         "secure_sum: a client masks for any set of parties",
@@ -141,10 +141,7 @@ MUTANTS = (
                 "sums = self._clipped(current, clip)\n            mean = (Local.noised(sums, terms, self._stream) if not at else sums.steps * sums.grid) /",
             ),
         ),
-        (
-            f"{NOISE}test_local_noise_is_each_clients_own_and_whole",
-            f"{STEPS}test_local_steps_lead_the_same_way_as_descent_without_noise",
-        ),
+        contract("dp_homo_nn / train / local, two noised steps", "a"),
     ),
     Mutant(
         "local: several local steps are charged as one",
@@ -302,7 +299,7 @@ MUTANTS = (
         "every second round is not charged",
         "B",
         f"{TRAIN}:Member.charge_round",
-        (("        if charged:\n", "        if charged and number:\n"),),
+        (("charged = self.charge(", "charged = number % 2 == 1 or self.charge("),),
         contract(SUM, "a"),
     ),
     Mutant(
@@ -310,13 +307,20 @@ MUTANTS = (
         "F",
         f"{TRAIN}:Member.charge",
         (("            return False\n", "            return True\n"),),
-        (f"{CHARGES}test_what_was_not_recorded_is_asked_for_again",),
+        (f"{CHARGES}test_a_round_that_the_cap_refuses_is_not_sent",),
     ),
     Mutant(
         "a party does not hold the guest's noise against what was asked for",
         "F",
         f"{AGREEMENT}:Consent.check",
         (("        check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])\n", ""),),
+        ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[local]",),
+    ),
+    Mutant(
+        "a party does not compute anew what the guest promises",
+        "F",
+        f"{AGREEMENT}:Consent.check",
+        (('        check_told({"promise": promise}, agreed)\n', ""),),
         contract(LOCAL, "e"),
     ),
     Mutant(
@@ -331,7 +335,9 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:check_alike",
         (('    check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})\n', ""),),
-        contract(LOCAL, "e"),
+        (
+            "tests/unit/test_homo_nn_policy.py::test_all_parties_have_the_same_columns_in_the_same_order_and_the_same_model",
+        ),
     ),
     Mutant(
         "a party does not ask its cap before the first round",
@@ -388,14 +394,14 @@ MUTANTS = (
         contract(LOCAL, "f"),
     ),
     Mutant(
-        "a party tells the largest of its values",
+        "a party tells the value of a column that is constant",
         "D",
         f"{AGREEMENT}:check_table",
         (
             (
                 "    check_labels(frame, settings.classes)\n",
-                "    check_labels(frame, settings.classes)\n    if max(check_features(frame)[1]) > 100:\n        "
-                + aloud("A value is {max(check_features(frame)[1])}.")
+                "    check_labels(frame, settings.classes)\n    low, high = check_features(frame)\n    if np.array_equal(low, high):\n        "
+                + aloud("A column is {high[0]} everywhere.")
                 + "\n",
             ),
         ),

@@ -61,14 +61,14 @@ MUTANTS = (
         "C",
         f"{FLIP}:GuestPreflight.commit",
         (("self.draw.labels(frame, home.key, source)", 'self.draw.labels(frame, home.key, "any/source/y")'),),
-        contract(CLASSES, "f"),
+        contract(CLASSES, "a"),
     ),
     Mutant(
         "label_flip draws with a key that everybody knows",
         "C",
         f"{FLIP}:GuestPreflight.commit",
         (("self.draw.labels(frame, home.key, source)", "self.draw.labels(frame, bytes(32), source)"),),
-        contract(CLASSES, "f"),
+        contract(CLASSES, "a"),
     ),
     Mutant(
         "label_flip charges half the epsilon",
@@ -112,7 +112,7 @@ MUTANTS = (
         "F",
         f"{FLIP}:GuestPreflight.check",
         (("        check_source(self.home, self.frame, self.settings.label_source)\n", ""),),
-        ("tests/protocol/test_label_flip.py::test_bad_input_is_refused_alike_at_every_party_and_spends_nothing",),
+        ("tests/contract/test_lying_guests.py::test_labels_of_a_source_that_nobody_declared_are_not_flipped",),
     ),
     Mutant(
         "label_flip says which label lies outside its bounds",
@@ -145,7 +145,7 @@ MUTANTS = (
         "F",
         f"{FLIPBACK}:GuestPreflight.check",
         (("        check_scores(frame, self.scored)\n", ""),),
-        contract(SWAP, "d"),
+        ("tests/unit/test_consents.py::test_flipback_asks_of_which_labels_the_scores_are",),
     ),
     Mutant(
         "flipback forgets what the scoring model rests on",
@@ -194,7 +194,7 @@ MUTANTS = (
         "F",
         f"{CORRECTION}:correct_scores",
         (("    refuse_other_flips(home_of(ctx), scored, settings.epsilon)\n", ""),),
-        ("tests/protocol/test_score_correction.py::test_a_table_that_cannot_be_corrected_is_refused_in_one_sentence",),
+        ("tests/unit/test_consents.py::test_score_correction_asks_which_labels_stand_beside_the_scores",),
     ),
     Mutant(
         "score_correction undoes flips of twice the epsilon",

@@ -1,0 +1,44 @@
+"""A guest that asks for less noise, and says truly what that costs, tells nothing that contradicts itself."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from .cases import GUEST, HOST, messages_of
+from .registry import CASES
+
+
+def agreed(message):
+    """The terms in a message, where it has some that a party can lie about."""
+    terms = message.value.get("terms") if message.name == "verdict" else None
+    return terms if terms and "parameters" in terms else None
+
+
+@pytest.mark.parametrize(
+    "name, less",
+    [
+        ("dp_homo_gbdt / train / secure_sum", 2.5),
+        ("dp_homo_nn / train / secure_sum", 1.7),
+        ("dp_homo_nn / train / local", 1.7),
+    ],
+    ids=["dp_homo_gbdt", "secure_sum", "local"],
+)
+def test_it_is_held_to_the_noise_of_the_job(name, less, tmp_path):
+    (case,) = [each for each in CASES if each.name == name]
+    lower = replace(case, step=partial(case.step, noise_multiplier=less)).play(tmp_path / "less").check()
+    lie = next(terms for each in messages_of(lower, GUEST) if (terms := agreed(each)))
+
+    def told(message):
+        if message.receiver != HOST or not (terms := agreed(message)):
+            return None
+        return {**message.value, "terms": {**lie, "parameters": terms["parameters"]}}
+
+    played = case.play(tmp_path / "lie", meddle=told)
+    assert f"noise_multiplier {less}" in str(played.errors.get(HOST))
+
+
+def test_labels_of_a_source_that_nobody_declared_are_not_flipped(tmp_path):
+    (case,) = [each for each in CASES if each.name == "label_flip / default / classes"]
+    played = replace(case, step=partial(case.step, label_source="made/up/y")).play(tmp_path)
+    assert set(played.errors) == set(case.parties) and "is not declared" in str(played.errors[GUEST])
