@@ -38,7 +38,7 @@ MODULES = (
     *("fate.components.components.reader", "fate.components.components.psi", "fate.components.components.evaluation"),
     *("fate.components.components.coordinated_lr", "fate.components.components.nn.nn_runner"),
     *("fate_flow.entity.spec.dag", "fate_flow.hub.flow_hub", "fate_flow.hub.components_wraps.fate"),
-    *("fate_flow.components.components", "ofx.api.client"),
+    *("fate_flow.components.components", "ofx.api.client", "ofx.api.models.fate_flow.worker", "beautifultable"),
 )
 # FATE's components, and those that others add: whatever else they import, they import with these.
 COMPONENTS = "fate.ext.component_desc"
