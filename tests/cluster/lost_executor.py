@@ -57,7 +57,10 @@ def flips(ctx):
 
 
 def shares(ctx):
-    """{tag: the shares of a record that stay with the party which blinds it}, as align makes them."""
+    """{tag: the shares of a record that stay with the party which blinds it}, as align makes them of what it received.
+
+    Masks depend on the ciphertexts, and these are as fixed as a message is once it has come.
+    """
     from fate_dp.components.align.tagged_tables import Blinding, blinded_table, encrypted_table
     from fate_dp.crypto.joined_records import TagKey
     from fate_dp.crypto.paillier import generate_keypair
@@ -69,7 +72,8 @@ def shares(ctx):
     ]
     table = ctx.computing.parallelize(blocks, include_key=True, partition=PARTITIONS)
     records = encrypted_table(table, TagKey().for_workers(), private_key.encryption(), 8 * PARTITIONS)
-    blinded = blinded_table(records, Blinding(COLUMNS, public_key, b"m" * 32, 8 * PARTITIONS))
+    received = ctx.computing.parallelize(list(records.collect()), include_key=True, partition=PARTITIONS)
+    blinded = blinded_table(received, Blinding(COLUMNS, public_key, b"m" * 32, 8 * PARTITIONS))
     return blinded.mapValues(lambda pair: pair[1].hex())
 
 
