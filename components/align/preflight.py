@@ -207,8 +207,7 @@ class Terms(Preflight):
 
     def check(self) -> dict:
         check_table(self.frame, self.role)
-        facts = self.facts = self._facts()
-        settings = self.settings
+        self.facts, settings = (facts := self._facts()), self.settings
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
             self.charges = Charges(self.ctx, self.frame, REFUSAL)

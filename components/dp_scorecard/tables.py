@@ -37,7 +37,7 @@ class Binned(NamedTuple):
 
 
 def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
-    """Table of `Binned` blocks; the frame's columns hold the numbers of bins, and at the guest the labels 0 and 1; others are refused."""
+    """Table of `Binned` blocks; the frame's columns hold the numbers of bins, and at the guest the labels 0 and 1."""
     names, counts = frame.schema.columns.to_list(), np.array(sizes.counts)
     wrong = feature_blocks(frame).mapValues(partial(_strange, counts=counts)).reduce(np.logical_or)
     for name, count, strange in zip(names, counts, wrong):

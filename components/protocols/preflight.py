@@ -7,8 +7,7 @@ first one, with the name of the party, to everybody: all of them raise it.
 The first thing that is compared is the version of this plugin: parties with different ones may not mean the same by a
 message.
 
-Others read only what is meant for them: a `Refusal`, or the public half of a `PrivateReason`. Of any other error, which
-may quote data or a path, they learn that there was one.
+Others read a `Refusal`, and the public half of a `PrivateReason`; any other error may quote data or a path.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ IMPOSSIBLE = {
     "columns too large": (
         changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column}),
         KnownJob({}),
-        "has a mean square above 256",
+        "A feature is larger than solver cross_product takes",
     ),
     "no release of scores is left": (
         TABLES,
