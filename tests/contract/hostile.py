@@ -76,6 +76,7 @@ KINDS: Mapping[str, Callable[[pd.DataFrame], Pair | None]] = {
 LIGHT = ("a missing value", "labels outside", "repeated ids")
 FIXED = (
     re.escape(UNTOLD),
+    "The task failed before the first message",
     "does not allow",
     "are not the same ids in the same order",
     "The guest's ledger does not know these training labels",
@@ -110,6 +111,8 @@ def _shown(case: Case, party: PartyId, pair: Pair, usual: dict, folder: Path) ->
             yield f"others tell two such tables apart: {_difference(*views)}"
     for played, view in zip(plays, views):
         told = {error for error, _ in view.values() if error is not None}
+        # A party that waits for nobody goes on, and reads why the other stopped.
+        told |= {form[1] for _, forms in view.values() for form in forms if form[0] == "sentence"}
         if not told and {key: each[1] for key, each in view.items()} != {key: each[1] for key, each in others.items()}:
             yield f"nobody was refused, and the messages are others: {_difference(view, others)}"
         for error in played.errors.values():

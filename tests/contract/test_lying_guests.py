@@ -42,3 +42,10 @@ def test_labels_of_a_source_that_nobody_declared_are_not_flipped(tmp_path):
     (case,) = [each for each in CASES if each.name == "label_flip / default / classes"]
     played = replace(case, step=partial(case.step, label_source="made/up/y")).play(tmp_path)
     assert set(played.errors) == set(case.parties) and "is not declared" in str(played.errors[GUEST])
+
+
+def test_labels_that_are_no_classes_are_not_trained_on(tmp_path):
+    (case,) = [each for each in CASES if each.name == "share_lr / train / weights to nobody, a hidden size"]
+    labels = case.tables[GUEST]["y"].where(lambda y: y == 0, 3.0)
+    played = case.play(tmp_path, case.with_table(GUEST, case.tables[GUEST].assign(y=labels)))
+    assert all("neither 0 nor 1" in str(played.errors.get(party)) for party in case.parties)

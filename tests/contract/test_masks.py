@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-from .cases import ARBITER, messages_of
+from fate_dp.privacy.noise.stream import KEY_BYTES
+from fate_dp.testing import StreamOpened
+
+from .cases import ARBITER, GUEST, messages_of
 from .clauses import _draws_by_place
 from .registry import CASES
 
@@ -20,3 +23,25 @@ def test_the_same_sums_come_in_other_messages(name, tmp_path):
         for played in (case.base, again)
     ]
     assert bodies[0] and not set(bodies[0]) & set(bodies[1])
+
+
+def test_what_masks_records_is_a_secret_of_the_task(tmp_path):
+    (case,) = [each for each in CASES if each.name == "align / default / sizes told"]
+    again = case.play(tmp_path, secret=b"another").check()
+    start = b"fate-dp align masks "
+    keys = [
+        {
+            each.label[len(start) :][:KEY_BYTES]
+            for each in played.timeline.of(StreamOpened)
+            if each.label.startswith(start)
+        }
+        for played in (case.base, again)
+    ]
+    assert len(keys[0]) == len(keys[1]) == len(case.parties) and not keys[0] & keys[1]
+
+
+def test_secret_draws_of_over_sampling_differ(tmp_path):
+    (case,) = [each for each in CASES if each.name == "smote / train / categories kept"]
+    again = case.play(tmp_path, secret=b"another").check()
+    first, second = (played.values[GUEST]["train_output_data"] for played in (case.base, again))
+    assert len(first) == len(second) and not first["x0"].equals(second["x0"])

@@ -12,6 +12,7 @@ import pytest
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import home_of, job_of
 from fate_dp.components.common.provenance import LabelPrivacy
+from fate_dp.components.dp_hetero_lr import noise
 from fate_dp.components.dp_hetero_lr.predict import AskedRows, _answer_guest
 from fate_dp.components.dp_hetero_lr.scores import ScoreRelease
 from fate_dp.components.flipback import guest as flipback
@@ -110,6 +111,15 @@ class Messages(tuple):
         return reduce(function, self)
 
 
+def test_scales_follow_from_what_was_released_of_contributions(monkeypatch):
+    released = np.array([0.5, 0.1])
+    monkeypatch.setattr(noise.OwnNoise, "_released", lambda own, sums: SimpleNamespace(value=released))
+    monkeypatch.setattr(noise, "_contributions", lambda block, weights: np.array([0.1, 0.5]))
+    own = noise.OwnNoise.__new__(noise.OwnNoise)
+    own.epsilon, own.records, own.bounds = 1.0, 8, SimpleNamespace(features=2)
+    np.testing.assert_array_equal(own.scales(Messages([None]), np.ones(2)), noise.adaptive_scales(released))
+
+
 def test_a_host_scores_no_encrypted_row_that_it_has_not_counted():
     _, private = generate_keypair(2048)
     three = bytes(3 * private.public_key.ciphertext_bytes)
@@ -150,7 +160,7 @@ def test_the_guest_of_a_training_on_shares_keeps_no_loss_that_the_host_did_not_a
     descent = SimpleNamespace(family="binomial", epochs=3, early_stop="weight_diff", tol=1e-4)
     trained = SimpleNamespace(descent=descent, passes=lambda loss: True, shows_losses=False)
     progress = training.Progress()
-    training.LossJudge(trained, progress)(SimpleNamespace(epoch=0), [0.1])
+    training.LossJudge(trained, progress)(SimpleNamespace(epoch=0, ctx=MagicMock()), [0.1])
     assert progress.losses == []
 
 

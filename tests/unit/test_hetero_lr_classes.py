@@ -170,6 +170,13 @@ def test_a_host_trains_with_no_round_of_flipback_that_its_parameters_do_not_give
             accept_terms({**terms(), "flipback_epochs": rounds, "score_epochs": rounds}, SETTINGS, None, OWN)
 
 
+def test_a_host_trains_on_no_other_batches_than_its_parameters_give():
+    ((first, last),) = terms()["batches"]
+    halves = [[first, last // 2], [last // 2, last]]
+    with pytest.raises(ValueError, match="batches are not those of batch_size"):
+        accept_terms({**terms(), "batches": halves}, SETTINGS, None, OWN)
+
+
 def test_the_twin_trains_each_class_as_a_training_of_two():
     generator = np.random.default_rng(4)
     parts, labels = [generator.normal(size=(80, 2)), generator.normal(size=(80, 3))], np.arange(80) % 3

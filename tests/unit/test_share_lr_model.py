@@ -97,8 +97,10 @@ def test_limbs_of_weights_fit_as_factors_and_add_up(weights):
 @given(st.integers(-3 * 2**74, 3 * 2**74), st.integers(-(2**200), 2**200))
 def test_scores_are_opened_to_twelve_bits_whatever_the_shares(score, mask):
     modulus = score_modulus(3)
-    (opened,) = opened_scores(objects([score - mask]), leading_bits(objects([mask]), modulus), modulus)
+    sent = leading_bits(objects([mask]), modulus)
+    (opened,) = opened_scores(objects([score - mask]), sent, modulus)
     units = int(opened * 2**12)
+    assert 0 <= sent[0] < modulus
     assert units == opened * 2**12 and -(2**30) <= (units << 30) - score <= 2**30
 
 

@@ -192,6 +192,7 @@ FREE = {
     ("preflight", "rows"): "the digest says it",
     ("preflight", "mean_square_bits"): "a host's own columns; the guest's terms are checked",
     ("preflight", "score_releases_left"): "a host's own consent",
+    ("preflight", "rows_left"): "a host's own consent",
     ("verdict", "run"): "a name that the guest draws",
     ("verdict", "parties", "0", "multipliers"): "the guest's own noise",
 }
@@ -251,8 +252,13 @@ CASES += [
         step=folds,
         persistent=SCORES_ONCE,
         released=of_folds,
+        made={"step": "a share under a mask: uniform, so that its length varies by chance"},
         costs=lambda played, tables: (),
         prepare=lambda home: (declare_public(SMALL)(home), allow_scores(("x2",), FOLDS)(home)),
         hostile=(HOST,),
+        neighbours=(
+            Neighbour("a record of the host", HOST, changed_row(SMALL[HOST], 3, x2=2.5), {"scores": ANY}),
+            Neighbour("a record of the guest", GUEST, changed_row(SMALL[GUEST], 3, x0=2.5)),
+        ),
     ),
 ]

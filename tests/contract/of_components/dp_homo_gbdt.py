@@ -29,19 +29,6 @@ def step(tables, **given):
     return ComponentStep(dp_homo_gbdt, {**QUICK, **given}, {"train_data": tables}, stage="train")
 
 
-def released(played, tables):
-    """That a round's noise has this scale for a reason is settled by `moves`: a neighbour moves the sums by what it is for."""
-    found = []
-    for party in DATA:
-        for (event, _), scale in zip(charged_events(played, party), (FIRST, LATER)):
-            assert math.isclose(event.process.noise_multiplier, MULTIPLIER, rel_tol=1e-8)
-            assert event.process.sampling_probability == 1
-            charge = ("record", {"process": event.process, "unit": "record", "count": 1})
-            found.append(Released(party, charge, (Law("discrete_gaussian", {"scale": rounds.Near(scale)}, LEAVES),)))
-        assert len(charged_events(played, party)) == len(noise_of(played, party)) == ROUNDS
-    return found
-
-
 def moves(scale, clients):
     """What a record may move at the noise of all but the one party that may be missing: two clips under replace-one."""
     clip = scale * math.sqrt(clients) / MULTIPLIER
@@ -51,6 +38,19 @@ def moves(scale, clients):
 LATER = MULTIPLIER * 2.0**34
 FIRST = LATER * math.sqrt(1.25)
 """Scales of a share: the first round clips at another place of its grid than those after it."""
+
+
+def released(played, tables, scales=(FIRST, LATER)):
+    """That a round's noise has this scale for a reason is settled by `moves`: a neighbour moves the sums by what it is for."""
+    found = []
+    for party in DATA:
+        for (event, _), scale in zip(charged_events(played, party), scales):
+            assert math.isclose(event.process.noise_multiplier, MULTIPLIER, rel_tol=1e-8)
+            assert event.process.sampling_probability == 1
+            charge = ("record", {"process": event.process, "unit": "record", "count": 1})
+            found.append(Released(party, charge, (Law("discrete_gaussian", {"scale": rounds.Near(scale)}, LEAVES),)))
+        assert len(charged_events(played, party)) == len(noise_of(played, party)) == ROUNDS
+    return found
 
 
 def neighbours(left):
@@ -75,14 +75,7 @@ CLIPS, GRIDS = (math.sqrt(2 * (1 + 0.25)) / 2, math.sqrt(2)), (2.0**-35, 2.0**-3
 """Of a record in the two trees of a round: gradients and weighted curvatures of two leaves; a clip holds 2^34 to 2^35 steps."""
 
 
-def released_alone(played, tables):
-    found = released(played, tables)
-    for at, each in enumerate(found):
-        number = at % ROUNDS
-        (law,) = each.laws
-        steps = CLIPS[number] / GRIDS[number]
-        assert math.isclose(law.terms["scale"], MULTIPLIER * (steps + math.sqrt(LEAVES)), rel_tol=1e-8)
-    return found
+SCALES_ALONE = tuple(MULTIPLIER * (clip / grid + math.sqrt(LEAVES)) for clip, grid in zip(CLIPS, GRIDS))
 
 
 def noise_of_messages(played):
@@ -123,7 +116,7 @@ CASES += [
         CASES[0],
         setting="local",
         step=partial(step, aggregation="local"),
-        released=released_alone,
+        released=partial(released, scales=SCALES_ALONE),
         sealed=rounds.PLAIN,
         left=rounds.own_messages,
         added=noise_of_messages,

@@ -2,7 +2,7 @@
 
 from ..planting import Mutant, aloud, contract
 
-CASE, HIDDEN = "align / default / sizes told", "align / default / size hidden"
+CASE, HIDDEN = "align / default / sizes told", "align / default / a hidden size"
 PREFLIGHT, RUN, TABLES = (f"components.align.{each}" for each in ("preflight", "run", "tagged_tables"))
 PROTOCOL, KERNELS, SORTED = (
     "tests/protocol/test_align.py::",
@@ -31,7 +31,7 @@ MUTANTS = (
         "C",
         f"{RUN}:joined_blocks",
         (("secrets.token_bytes(KEY_BYTES)", "bytes(KEY_BYTES)"),),
-        contract(CASE, "f"),
+        ("tests/contract/test_masks.py::test_what_masks_records_is_a_secret_of_the_task",),
     ),
     Mutant(
         "align's records leave in the order of the table",

@@ -41,7 +41,7 @@ MUTANTS = (
                 "adaptive_scales(self._released(sums).value * 0 + sums / (self.records * 2.0**30))",
             ),
         ),
-        contract(ADAPTIVE, "a"),
+        ("tests/unit/test_consents.py::test_scales_follow_from_what_was_released_of_contributions",),
     ),
     Mutant(
         "dp_hetero_lr calibrates its noise to twice the epsilon",
@@ -103,13 +103,13 @@ MUTANTS = (
         contract(UNIFORM, "a"),
     ),
     Mutant(
-        "a host's noise is left out of its sums",
+        "dp_hetero_lr draws noise on a party's own sums and does not use it",
         "A",
-        f"{NOISE}:Noised._train",
+        f"{NOISE}:OwnNoise.charge",
         (
             (
-                "replace(self.solver, noise=own.drawn[training_terms.TRAINING])",
-                "replace(self.solver, noise=own.drawn[training_terms.TRAINING] if own.position == 0 else None)",
+                "self.drawn[fit] = of_fit.moments.draw(self.position, self.observers)",
+                "made = of_fit.moments.draw(self.position, self.observers)\n                self.drawn[fit] = replace(made, gram=made.gram * 0)",
             ),
         ),
         ("tests/protocol/test_noise.py::test_the_model_is_that_of_the_noised_statistics",),
@@ -155,7 +155,7 @@ MUTANTS = (
         "F",
         f"{AGREEMENT}:accept_terms",
         (("if list(terms.batches) != batch_bounds(own.rows, descent.batch_size):", "if False:"),),
-        contract(UNIFORM, "e"),
+        (f"{CLASSES}test_a_host_trains_on_no_other_batches_than_its_parameters_give",),
     ),
     Mutant(
         "a host takes more rounds with scores than it agreed to",

@@ -231,7 +231,7 @@ MUTANTS = (
         "C",
         f"{OVER}:over_sample_table",
         (("secrets.randbelow(MAX_SEED + 1) if settings.seed is None else settings.seed", "settings.seed or 0"),),
-        ("tests/protocol/test_smote.py::test_without_a_seed_the_draws_differ",),
+        ("tests/contract/test_masks.py::test_secret_draws_of_over_sampling_differ",),
     ),
     Mutant(
         "smote tells others what its labels are like",
