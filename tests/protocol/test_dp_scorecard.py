@@ -283,7 +283,8 @@ def test_the_model_is_ridge_regression_on_the_bins_of_all_parties(runs, name, pa
     assert np.abs(rows @ weights - rows @ wanted).max() < 0.02 * np.abs(rows @ wanted).max()
     places = [slice(at, at + BINS) for at in range(0, len(weights), BINS)]
     found = calibrate(weights, rows.T @ rows @ weights, rows.T @ target, rows.sum(axis=0), places)
-    assert document["calibration"]["slope"] == pytest.approx(found.slope, rel=1e-3)
+    # Of three parties the noise moves it by .0026 at most in 3,000 draws.
+    assert document["calibration"]["slope"] == pytest.approx(found.slope, rel=0.01)
 
 
 def test_every_host_has_the_points_of_its_own_columns_and_the_guest_has_all(runs):
