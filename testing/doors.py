@@ -53,16 +53,7 @@ SAMPLERS = {
     "crypto.shared_descent.loss_part": (),
 }
 """Functions that draw, with their private arguments; below them, `SymmetricLaw.sample`."""
-CHARGES = (
-    "record",
-    "record_flips",
-    "record_scores",
-    "record_losses",
-    "record_prediction",
-    "record_derived",
-    "record_not_private",
-    "record_over_sampling",
-)
+CHARGES = tuple(name for name in dir(Ledger) if name.startswith("record"))
 """Methods of `Ledger` that write what was spent."""
 
 

@@ -82,9 +82,7 @@ class ComponentStep:
         me, entry = own_party(ctx), self.entry
         given = {**self.parameters, **self.own.get(me, {})}
         types = entry.parameters.mapping
-        arguments: dict[str, Any] = {
-            name: value if value is None else types[name].type.parse(value) for name, value in given.items()
-        }
+        arguments: dict[str, Any] = {n: v if v is None else types[n].type.parse(v) for n, v in given.items()}
         for name in entry.artifacts.data_inputs:
             frame = frame_at(ctx, self.tables.get(name, {}).get(me), self.partitions)
             arguments[name] = None if frame is None else Artifact(frame)
