@@ -98,7 +98,7 @@ class MemoryTable(KVTable):
         raise NotImplementedError("Tables of a play are kept nowhere.")
 
     def _drop_num(self, num: int, partitioner: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("Tables of a play keep all their rows.")
 
 
 class MemorySession(KVTableContext):

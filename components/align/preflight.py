@@ -207,7 +207,8 @@ class Terms(Preflight):
 
     def check(self) -> dict:
         check_table(self.frame, self.role)
-        self.facts, settings = (facts := self._facts()), self.settings
+        facts, settings = self._facts(), self.settings
+        self.facts = facts
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
             self.charges = Charges(self.ctx, self.frame, REFUSAL)

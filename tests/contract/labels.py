@@ -24,7 +24,6 @@ RATE = 1 / (1 + math.exp(EPSILON))
 """Of flips of two classes."""
 FLIPS = "flips"
 """What the output of label_flip is called where another component follows."""
-UNFIT_FOR_FLIPS = "The labels there do not allow these flips"
 DIGEST = dict.fromkeys(
     (b"\x00\x00\x00\x00\x00\x00\x00\x08person", b"\x00\x00\x00\x00\x00\x00\x00\tperson"), "digest of the rows"
 )

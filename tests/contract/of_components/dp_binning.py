@@ -26,7 +26,7 @@ from ..cases import (
     models_of,
     noise_of,
 )
-from ..labels import RATE, SOURCE, UNFIT_FOR_FLIPS, declare, declare_public, flipped, not_private, release_of_flips
+from ..labels import RATE, SOURCE, declare, declare_public, flipped, not_private, release_of_flips
 
 ROWS, UNIT, EPSILON, DELTA, BINS_EPSILON = 24, 2.0**28, 2.0, 1e-5, 1.5
 PARTIES = (GUEST, HOST, SECOND_HOST)
@@ -236,7 +236,7 @@ def case(setting, released, neighbours, prepare=nothing, costs=lambda played, ta
     )
 
 
-def variant(setting, released, equal, prepare, allowed=(), neighbours=(), **given):
+def variant(setting, released, equal, prepare, neighbours=(), **given):
     """Of two parties; only what differs from the first case is played again."""
     made = case(setting, released, [HOSTS_RECORD, *neighbours], prepare, light=True, **given)
     return replace(
@@ -245,7 +245,6 @@ def variant(setting, released, equal, prepare, allowed=(), neighbours=(), **give
         tables={party: TABLES[party] for party in PAIR},
         equal=equal,
         hostile=(GUEST,),
-        allowed=allowed,
         checked=CASES[0],
     )
 
@@ -267,16 +266,7 @@ CASES = [
     ),
 ]
 CASES += [
-    variant(
-        "flips",
-        by_flips,
-        told_counts_are_reverted,
-        declare,
-        (UNFIT_FOR_FLIPS,),
-        (GUESTS_LABEL,),
-        flips=True,
-        privacy="flips",
-    ),
+    variant("flips", by_flips, told_counts_are_reverted, declare, (GUESTS_LABEL,), flips=True, privacy="flips"),
     variant(
         "public labels", of_public_labels, counts_are_exact, declare_public(TABLES), privacy="none", label_source=SOURCE
     ),

@@ -28,17 +28,7 @@ from ..cases import (
     models_of,
     noise_of,
 )
-from ..labels import (
-    DIGEST,
-    SOURCE,
-    UNFIT_FOR_FLIPS,
-    allow_scores,
-    declare,
-    declare_public,
-    flipped,
-    not_private,
-    release_of_flips,
-)
+from ..labels import DIGEST, SOURCE, allow_scores, declare, declare_public, flipped, not_private, release_of_flips
 
 BINS, ROWS, EPSILON, DELTA, TARGET, FOLDS = 3, 30, 2.0, 1e-5, 2.0, 2
 PARTIES = (GUEST, HOST)
@@ -274,13 +264,6 @@ def case(setting, released, **more):
         sealed=SEALED,
         made=MADE,
         free=FREE,
-        allowed=(
-            "has a value that is none of its bins",
-            "All labels are of one class",
-            "A label is neither 0 nor 1",
-            "labels do not allow",
-            *more.pop("allowed", ()),
-        ),
         **more,
     )
 
@@ -331,7 +314,6 @@ CASES += [
         equal=weights_follow_from_flips,
         neighbours=(OF_THE_HOST, Neighbour("a label", GUEST, FLIPPED)),
         prepare=declare,
-        allowed=(UNFIT_FOR_FLIPS,),
         persistent=DIGEST,
         hostile=(GUEST,),
         checked=CASES[2],

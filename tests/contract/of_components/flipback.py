@@ -11,7 +11,7 @@ from fate_dp.components.flipback.component import flipback
 from fate_dp.privacy.label_flips import LabelRelease
 
 from ..cases import GUEST, HOST, SECOND_HOST, After, Case, Neighbour, Released, base_table, changed_row, noise_of
-from ..labels import DIGEST, RATE, SOURCE, UNFIT_FOR_FLIPS, declare, flipped, probabilities, release_of_flips, scored
+from ..labels import DIGEST, RATE, SOURCE, declare, flipped, probabilities, release_of_flips, scored
 
 ROWS, FRACTION = 30, 0.2
 TABLES = {
@@ -93,7 +93,6 @@ def case(setting, equal, **given):
             Neighbour("a record of the host", HOST, changed_row(TABLES[HOST], 2, x1=3.5)),
         ),
         prepare=declare,
-        allowed=(UNFIT_FOR_FLIPS,),
         persistent=DIGEST,
         equal=equal,
         light=True,

@@ -7,7 +7,7 @@ import numpy as np
 from fate_dp.components.score_correction.component import score_correction
 
 from ..cases import GUEST, HOST, After, Case, Neighbour, base_table, changed_row
-from ..labels import EPSILON, RATE, UNFIT_FOR_FLIPS, declare, flipped, probabilities, release_of_flips, scored
+from ..labels import EPSILON, RATE, declare, flipped, probabilities, release_of_flips, scored
 
 ROWS = 20
 TABLES = {GUEST: base_table(ROWS, ("x0",), 1, (0, 1, 1)), HOST: base_table(ROWS, ("x1",), 2)}
@@ -43,7 +43,6 @@ CASES = [
         lambda played, tables: [release_of_flips(played, tables)],
         neighbours=(Neighbour("a label", GUEST, changed_row(TABLES[GUEST], 2, y=0.0)),),
         prepare=declare,
-        allowed=(UNFIT_FOR_FLIPS,),
         hostile=(GUEST,),
         equal=scores_are_corrected,
         light=True,

@@ -71,11 +71,6 @@ def case(setting, method, light=False, **given):
             for name, value in (("x0", 3.5), ("y", 1.0))
         ),
         equal=real_rows_stay_and_others_lie_between,
-        allowed=(
-            "The labels there do not allow this over-sampling",
-            "A group of columns is not one-hot there",
-            "A feature has a value that is missing or beyond",
-        ),
         light=light,
         hostile=(HOST,) if light else (GUEST,),
     )
