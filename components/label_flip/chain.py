@@ -92,7 +92,7 @@ def check_tables(plan: JobPlan, flip: str, frame: DataFrame, epsilon: float, hos
             try:
                 PlannedTraining(plan, task).check_tables(frame, epsilon, hosts, _classes_of(plan.task(flip)) or BINARY)
             except Refusal as error:
-                raise Refusal(_told(task, error.public)) from error
+                raise Refusal(_told(task, error)) from error
 
 
 def _classes_of(flip: PlannedTask) -> tuple[float, ...] | None:

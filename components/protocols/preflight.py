@@ -41,22 +41,19 @@ class Refused(ValueError):
 
 
 class Refusal(ValueError):
-    """A refusal that every party reads in full: it speaks of settings, or of what parties have told each other, never of data.
+    """A refusal that every party reads in full: it speaks of settings, or of what parties have told each other, never of data."""
 
-    Attributes:
-        public: what the others read.
-    """
-
-    def __init__(self, message: str, public: str | None = None):
+    def __init__(self, message: str):
         super().__init__(message)
-        self.public = message if public is None else public
+        self.public = message
 
 
-class PrivateReason(Refusal):
+class PrivateReason(ValueError):
     """A refusal whose full sentence stays with its own party; ``public`` is the one for the others."""
 
     def __init__(self, message: str, public: str):
-        super().__init__(message, public)
+        super().__init__(message)
+        self.public = public
 
 
 @contextmanager
@@ -64,9 +61,9 @@ def about_settings() -> Iterator[None]:
     """What is refused within follows from settings and public numbers alone, so that every party may read why."""
     try:
         yield
-    except Refusal:
-        raise
     except ValueError as error:
+        if hasattr(error, "public"):
+            raise
         raise Refusal(str(error)) from error
 
 
@@ -153,8 +150,7 @@ def _attempt(ctx: Context, step: Callable[[], dict]) -> Attempt:
         name, detail = party_name(ctx), str(error)
         if not isinstance(error, ValueError):
             detail = f"The check before the job failed ({type(error).__name__}); see this party's log."
-        told = error.public if isinstance(error, Refusal) else UNTOLD
-        return Attempt(problem=f"{name}: {told}", detail=f"{name}: {detail}")
+        return Attempt(problem=f"{name}: {getattr(error, 'public', UNTOLD)}", detail=f"{name}: {detail}")
 
 
 def _other_version(ctx: Context, reports: dict) -> str | None:

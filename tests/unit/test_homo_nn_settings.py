@@ -10,7 +10,7 @@ from fate_dp.components.dp_homo_nn.agreement import check_alike, check_module, c
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, check_promise, guarantee_of, round_terms
 from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings, module_name
 from fate_dp.components.protocols.noisy_rounds.account import events_of
-from fate_dp.components.protocols.preflight import Refusal
+from fate_dp.components.protocols.preflight import PrivateReason, Refusal
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP
@@ -265,7 +265,7 @@ def test_a_module_must_be_allowed_by_this_partys_operator():
     check_module(Policy(model_modules={"net": "bank.models:net"}), "module:net")
     with pytest.raises(ValueError, match="allows no model 'net' under model_modules; it allows other.") as refusal:
         check_module(Policy(model_modules={"other": "bank.models:net"}), "module:net")
-    assert not isinstance(refusal.value, Refusal)  # what the policy allows is told to nobody else
+    assert not isinstance(refusal.value, (PrivateReason, Refusal))  # what the policy allows is told to nobody else
 
 
 def test_class_weights_follow_the_public_prior_up_to_the_maximum_and_travel_as_json():

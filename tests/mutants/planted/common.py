@@ -36,7 +36,7 @@ MUTANTS = (
         "a refusal tells others its private reason",
         "D",
         f"{PREFLIGHT}:_attempt",
-        (("told = error.public if isinstance(error, Refusal) else UNTOLD", "told = error"),),
+        (("{getattr(error, 'public', UNTOLD)}", "{error}"),),
         contract(BINNING, "d"),
     ),
     Mutant(
@@ -45,8 +45,8 @@ MUTANTS = (
         f"{PREFLIGHT}:_attempt",
         (
             (
-                "isinstance(error, Refusal) else UNTOLD",
-                "isinstance(error, Refusal) else UNTOLD if isinstance(error, ValueError) else error",
+                "getattr(error, 'public', UNTOLD)",
+                "getattr(error, 'public', UNTOLD if isinstance(error, ValueError) else error)",
             ),
         ),
         ("tests/unit/test_charges.py::test_a_check_that_breaks_tells_others_nothing_of_its_error",),
