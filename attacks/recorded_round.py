@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from torch import nn
 
+from fate_dp.components.common.federation import Federation
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights, load_flat
 from fate_dp.components.dp_homo_nn.round_terms import round_terms, settled
 from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS, TrainSettings, given_settings
-from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.protocols.noisy_rounds.account import noise_of
 from fate_dp.components.protocols.noisy_rounds.aggregation import Local, SecureSum
 from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, RECORD, SECURE_SUM, RoundTerms

@@ -42,7 +42,7 @@ from bench.attacks_trials import FULL, HEADINGS, QUICK, Line, Plan, Progress, ro
 from bench.audit_certificate import figures as audit_figures
 from bench.homo_nn_pictures import FOLDER
 from bench.homo_nn_workers import Job, Stage
-from fate_dp.pipelines.cli.tables import TextTable
+from fate_dp.pipelines.jobs.text_tables import TextTable
 from fate_dp.privacy.auditing.certificate import Certificate
 
 

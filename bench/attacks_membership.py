@@ -53,7 +53,7 @@ from fate_dp.attacks.interval import Interval
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
-from fate_dp.pipelines.cli.tables import TextTable
+from fate_dp.pipelines.jobs.text_tables import TextTable
 
 Array = NDArray[np.float64]
 Progress = Callable[[str], None]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from bench.attacks_trials import HEADINGS, Figure, Line, row
 from bench.report_parts import image, subplots
-from fate_dp.pipelines.cli.tables import TextTable
+from fate_dp.pipelines.jobs.text_tables import TextTable
 from fate_dp.pipelines.report.page import moment, render
 
 TITLE = "What gradients and ciphertexts show, and what an epsilon hides"

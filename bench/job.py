@@ -32,7 +32,7 @@ from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.warm_start import control
 from fate_dp.deploy.warm_start.fork_server import runs
-from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
+from fate_dp.pipelines.demo.run import EPSILON, PRIVATE, TRAINING, Run, Site, run_demo, upload_data
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
 from fate_dp.pipelines.jobs.ready import Parties, TrainingPlan, training_pipeline

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fate.arch.computing.api import KVTable
 from nacl import bindings
 
+from fate_dp.components.common.federation import PartyId
 from fate_dp.components.common.wire.channel import Channel
-from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.noise.discrete import SymmetricLaw
 from fate_dp.privacy.noise.stream import KeyedStream, Stream

@@ -16,7 +16,7 @@ from typing import Any
 from fate.arch.computing.api import KVTable, KVTableContext
 from fate.arch.federation.api import Federation
 
-from fate_dp.components.protocols.federation import PartyId
+from fate_dp.components.common.federation import PartyId
 
 Rows = dict[bytes, bytes]
 

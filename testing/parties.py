@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 from fate.components.core.essential import Role
 
+from fate_dp.components.common.federation import PartyId, own_party
 from fate_dp.components.common.wire.kinds import Messages
-from fate_dp.components.protocols.federation import PartyId, own_party
 
 from .doors import note_output
 

@@ -15,9 +15,9 @@ from unittest import mock
 from fate.arch.context import Context
 from fate.arch.trace import _profile
 
+from fate_dp.components.common.federation import PartyId
 from fate_dp.components.common.wire.channel import plain_messages
 from fate_dp.components.common.wire.kinds import Messages
-from fate_dp.components.protocols.federation import PartyId
 from fate_dp.privacy.private_files import HOME_VARIABLE, KEY_FILE, party_folder, publish_if_absent
 
 from .doors import Doors, Killed

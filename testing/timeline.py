@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fate_dp.components.protocols.federation import PartyId
+from fate_dp.components.common.federation import PartyId
 
 
 @dataclass(frozen=True)

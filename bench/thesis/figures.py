@@ -36,13 +36,13 @@ from bench.homo_nn_adaptive import TASKS
 from bench.homo_nn_adaptive_tasks import DATA
 from bench.homo_nn_adaptive_training import Run, plans_of
 from bench.thesis.source_training import source_rule, without_noise
+from fate_dp.components.common.federation import name_of
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
-from fate_dp.components.protocols.federation import name_of
 from fate_dp.components.protocols.sealed_shuffle import MessageFormat, Splitting
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.noise.stream import ReproducibleStream

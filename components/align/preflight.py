@@ -23,10 +23,10 @@ from fate_dp.privacy.mechanisms.dummy_count import dummy_count_event
 
 from ..common import frames
 from ..common.charges import Charges, home_of, remembered_dataset
+from ..common.federation import Context, roles
 from ..common.frames import DataFrame, Table
+from ..common.preflight import Preflight, PrivateReason, Refusal, Together, about_settings
 from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
-from ..protocols.federation import Context, roles
-from ..protocols.preflight import Preflight, PrivateReason, Refusal, Together, about_settings
 from .settings import Settings
 
 PURPOSE = "align: number of matches"

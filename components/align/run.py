@@ -26,10 +26,10 @@ from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 from fate_dp.privacy.noise.stream import KEY_BYTES
 
+from ..common.federation import Context
 from ..common.frames import DataFrame, Table
-from ..protocols.federation import Context
+from ..common.preflight import Preflight, Refusal, show_summary
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
-from ..protocols.preflight import Preflight, Refusal, show_summary
 from . import tagged_tables
 from .preflight import OTHER, Terms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
 from .settings import Settings

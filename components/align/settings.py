@@ -6,7 +6,7 @@ from typing import Any
 from fate_dp.crypto.paillier import MIN_KEY_LENGTH
 
 from ..common.parameters import label_source, mapping, number, parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 MAX_EPSILON = 20.0
 DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}

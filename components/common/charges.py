@@ -27,9 +27,9 @@ from fate_dp.privacy.private_files import (
     party_folder,
 )
 
-from ..protocols.preflight import PrivateReason
 from .frames import ids_fingerprint, match_id_blocks, record_tag_stream
 from .job_files import tables_of_this_task
+from .preflight import PrivateReason
 
 Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."

@@ -20,8 +20,8 @@ import numpy as np
 from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
 from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
-from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import Refusal, agree
+from .federation import Context, check_roles
+from .preflight import Refusal, agree
 
 DataFrame = Any
 """FATE's; its own annotations cover too little of it to be checked against."""

@@ -25,7 +25,7 @@ from typing import Any
 from fate_dp.privacy.policy import is_source
 from fate_dp.privacy.validation import is_real, is_whole
 
-from ..protocols.preflight import Refusal
+from .preflight import Refusal
 
 LARGEST = sys.float_info.max
 

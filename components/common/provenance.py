@@ -17,9 +17,9 @@ from fate_dp.privacy.label_flips import (
     united,
 )
 
-from ..protocols.preflight import PrivateReason, Refusal
 from .charges import JobReference, PartyHome
 from .frames import DataFrame, content_digest, flip_stream, label_blocks, labelled_stream, record_tag_stream
+from .preflight import PrivateReason, Refusal
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
+from ..common.federation import others
 from ..common.frames import (
     DataFrame,
     Table,
@@ -23,9 +24,8 @@ from ..common.frames import (
     require_distinct_ids,
     require_rows,
 )
+from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
-from ..protocols.federation import others
-from ..protocols.preflight import Preflight, Refusal
 from .own_columns import checked_rules, event_blocks, quantile_charges
 from .settings import FLIPS, LABEL, LAPLACE, NOISY, RECORD, QuantileBins, Rule, Settings
 

@@ -20,8 +20,8 @@ from fate_dp.crypto.paillier import PublicKey, generate_keypair
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 
+from ..common.federation import Context, name_of, others
 from ..common.frames import Table
-from ..protocols.federation import Context, name_of, others
 
 
 def serve_hosts(

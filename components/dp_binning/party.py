@@ -24,9 +24,9 @@ from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, Evidence, ones_and_others, weight_of_evidence
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS
 
+from ..common.federation import Context, check_roles
 from ..common.frames import DataFrame, require_numeric, require_rows
-from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import Preflight, Refusal, show_summary
+from ..common.preflight import Preflight, Refusal, show_summary
 from .agreement import Agreement, GuestAgreement, HostAgreement
 from .label_sums import ask_guest, serve_hosts
 from .own_columns import NOT_NUMERIC, bin_events, bin_totals, code_blocks, table_bins, with_codes

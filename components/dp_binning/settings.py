@@ -10,7 +10,7 @@ from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_rang
 from fate_dp.privacy.validation import check_delta, whole
 
 from ..common.parameters import OneOf, label_source, parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 LABEL, RECORD, FLIPS, NONE = LEVELS = ("label", "record", "flips", "none")
 """What noise protects: the guest's labels from hosts, every party's records from everybody; flips that were released

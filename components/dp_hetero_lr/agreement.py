@@ -15,10 +15,10 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.slots import MAX_HOSTS
 
 from ..common import frames
+from ..common.federation import Context, data_parties, own_party
 from ..common.frames import DataFrame, Table
-from ..protocols.federation import Context, data_parties, own_party
+from ..common.preflight import Refusal
 from ..protocols.optimizers import batch_bounds, check_batches, check_few_valued_batches, default_optimizer
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import (
     BINARY,
     FIRST_FIT,

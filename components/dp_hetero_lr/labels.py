@@ -21,8 +21,8 @@ from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from ..common.charges import PartyHome
 from ..common.frames import DataFrame, distinct_labels
+from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .settings import LABEL, NONE, TrainSettings
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
+from ..common.federation import Context
+from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy
-from ..protocols.federation import Context
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
-from ..protocols.preflight import Refusal
 from ..protocols.score_counts import NOT_SHOWN, CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
 from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings

@@ -27,10 +27,10 @@ from fate_dp.privacy.mechanisms.label_moments import LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, RowBounds
 
 from ..common.charges import Charges
+from ..common.federation import Context, data_parties, others, own_party
 from ..common.frames import DataFrame, Table
+from ..common.preflight import Refusal
 from ..protocols import training_terms
-from ..protocols.federation import Context, data_parties, others, own_party
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import NoiseTerms, PartyNoise, TrainingTerms
 from .cross_product.protocol import CrossProduct
 from .labels import Relabelling

@@ -13,8 +13,8 @@ from ..common.charges import JobReference, PartyHome
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
+from ..common.preflight import Refusal
 from ..protocols.optimizers import batch_bounds
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
 from .settings import LABEL, NONE, PER_EPOCH, TrainSettings

@@ -22,6 +22,7 @@ from fate_dp.crypto.slots import MAGNITUDE_BITS
 from fate_dp.privacy.ledger.database import WEIGHTS
 
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
+from ..common.federation import Context, check_roles, name_of
 from ..common.frames import (
     DataFrame,
     Table,
@@ -31,10 +32,9 @@ from ..common.frames import (
     refuse_label,
     require_rows,
 )
+from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
-from ..protocols.federation import Context, check_roles, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of

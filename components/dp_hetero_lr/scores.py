@@ -23,8 +23,8 @@ import numpy as np
 from fate_dp.privacy.ledger.scores import cap_option
 
 from ..common.charges import JobReference, PartyHome, remembered_dataset
+from ..common.federation import Context, name_of, others
 from ..common.frames import DataFrame, Table, content_digest
-from ..protocols.federation import Context, name_of, others
 from ..protocols.score_counts import CountedLosses, CountedScores
 from .model import columns_of, has_intercept
 from .rows import Block, prepare_rows

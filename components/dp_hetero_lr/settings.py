@@ -9,8 +9,8 @@ from fate_dp.privacy.flipback import FlipbackSettings
 from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
 from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as
+from ..common.preflight import Refusal
 from ..protocols.optimizers import MAX_PENALTY, ROWS_PER_FEATURE, constant_learning_rate
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, Descent, class_names
 
 OPTIMIZERS = ("sgd", "adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam", "rmsprop", "rprop")

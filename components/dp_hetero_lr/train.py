@@ -15,9 +15,10 @@ from typing import Any
 
 from ..common import provenance
 from ..common.charges import home_of, job_of
+from ..common.federation import Context, check_roles, others
 from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
+from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
-from ..protocols.federation import Context, check_roles, others
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
@@ -27,7 +28,6 @@ from ..protocols.prediction_frames import (
     fitted_to,
     prediction_frame,
 )
-from ..protocols.preflight import Preflight, Refusal, show_summary
 from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement

@@ -13,9 +13,10 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.bins import TableBins
 
 from ..common.charges import Charges, home_of
+from ..common.federation import Context, Federation, PartyId, own_party, require
 from ..common.frames import DataFrame, require_numeric
+from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.provenance import refuse_derived_labels
-from ..protocols.federation import Context, Federation, PartyId, own_party, require
 from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
@@ -29,7 +30,6 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, Refusal, about_settings
 from .boosting import round_terms
 from .settings import TrainSettings, given_settings
 

@@ -13,10 +13,10 @@ from scipy.special import expit
 
 from fate_dp.privacy.bins import TableBins
 
+from ..common.federation import Context
 from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
-from ..protocols.federation import Context
+from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import in_words
-from ..protocols.preflight import Refusal
 from .agreement import NOT_NUMERIC, Agreement
 from .boosting import GrownBatch, scores_of
 from .trees import Batch

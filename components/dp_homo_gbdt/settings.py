@@ -11,7 +11,7 @@ from fate_dp.privacy.bins import ColumnBins, TableBins, category_bins, cut_bins,
 from fate_dp.privacy.events import RELATIONS
 
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"

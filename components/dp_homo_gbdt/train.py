@@ -22,8 +22,9 @@ from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.noise.stream import open_stream
 from fate_dp.privacy.recorded import repeat_for_listener
 
+from ..common.federation import Context, name_of, own_party, party_of
 from ..common.frames import DataFrame, feature_blocks, label_blocks
-from ..protocols.federation import Context, name_of, own_party, party_of
+from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.account import round_event
 from ..protocols.noisy_rounds.aggregation import FateChannel
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
@@ -38,7 +39,6 @@ from ..protocols.noisy_rounds.parties import (
     present_parties,
     tell,
 )
-from ..protocols.preflight import show_summary
 from .agreement import Agreement, DataAgreement, agree_on_terms
 from .boosting import GrownBatch, Server, contribution, sums_of_records
 from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json, without_trees

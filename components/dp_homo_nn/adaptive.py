@@ -17,10 +17,10 @@ from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.adaptive_scales import contributions_event, release_contributions
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
+from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.account import OBSERVERS, round_event
 from ..protocols.noisy_rounds.contribution import InvalidMessage
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
-from ..protocols.preflight import Refusal
 from .relevance import ContributionSum, noise_beside
 from .settings import ADAPTIVE, TrainSettings
 

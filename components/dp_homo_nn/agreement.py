@@ -14,9 +14,10 @@ import numpy as np
 from fate_dp.privacy.policy import Policy
 
 from ..common.charges import Charges, home_of
+from ..common.federation import Context, Federation, PartyId, own_party, require
 from ..common.frames import DataFrame, check_features
+from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.provenance import refuse_derived_labels
-from ..protocols.federation import Context, Federation, PartyId, own_party, require
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
     agree_in_two_steps,
@@ -27,7 +28,6 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import Preflight, Refusal, about_settings
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension

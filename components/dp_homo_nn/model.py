@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..common.charges import home_of
+from ..common.federation import Context
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
-from ..protocols.federation import Context
+from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import POOLED, in_words
-from ..protocols.preflight import Refusal
 from .agreement import Agreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec

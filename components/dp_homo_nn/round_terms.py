@@ -10,6 +10,7 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
+from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.account import (
     OBSERVERS,
     calibrate_terms,
@@ -21,7 +22,6 @@ from ..protocols.noisy_rounds.account import (
 )
 from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
-from ..protocols.preflight import Refusal
 from .adaptive import ContributionStep, calibrated_beside
 from .settings import OPTIMIZER_KEYS, TrainSettings
 

@@ -10,7 +10,7 @@ from fate_dp.privacy.policy import MODULE_NAME
 from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear", "patch_linear")
 MODULE_PREFIX = "module:"

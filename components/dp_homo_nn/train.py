@@ -16,8 +16,9 @@ import numpy as np
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.events import Event
 
+from ..common.federation import Context, name_of, own_party, party_of
 from ..common.frames import DataFrame
-from ..protocols.federation import Context, name_of, own_party, party_of
+from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
 from ..protocols.noisy_rounds.parties import (
@@ -32,7 +33,6 @@ from ..protocols.noisy_rounds.parties import (
     tell,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.preflight import show_summary
 from ..protocols.sealed_shuffle import TooFewMessages
 from .adaptive import ContributionStep
 from .agreement import Agreement, DataAgreement, agree_on_terms

@@ -11,7 +11,9 @@ from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common import frames
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, remembered_dataset
+from ..common.federation import Context, data_parties, name_of, others, own_party
 from ..common.frames import DataFrame, Table
+from ..common.preflight import Preflight, Refusal
 from ..common.provenance import (
     LabelPrivacy,
     check_source,
@@ -20,8 +22,6 @@ from ..common.provenance import (
     record_use,
     refuse_derived_labels,
 )
-from ..protocols.federation import Context, data_parties, name_of, others, own_party
-from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import remember_training
 from ..protocols.shared_descent import JointColumns
 from .additive import label_moments_of, slices

@@ -14,11 +14,11 @@ from typing import Any
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common.charges import home_of, job_of, remembered_dataset
+from ..common.federation import Context, check_roles
 from ..common.frames import DataFrame
-from ..protocols.federation import Context, check_roles
+from ..common.preflight import Refusal, show_summary
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import FOLD_ROWS, figures, prediction_frame
-from ..protocols.preflight import Refusal, show_summary
 from ..protocols.score_counts import CountedScores
 from .agreement import GuestPreflight, HostPreflight, PartyPreflight
 from .predict import ShownPoints, ask_points, give_points

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .additive import Calibration, Scale, slices
 

@@ -21,11 +21,11 @@ from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common import frames
 from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
+from ..common.federation import Context, check_roles, data_parties, name_of
 from ..common.frames import DataFrame, Table
+from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
-from ..protocols.federation import Context, check_roles, data_parties, name_of
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, Refusal
 from ..protocols.score_counts import CountedScores
 from .model import Points, Scorecard
 from .settings import JOINT, PLAIN, PredictSettings

@@ -9,10 +9,10 @@ from fate_dp.privacy.mechanisms.contingency_tables import MAX_TOTAL, MIN_BINS
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
+from ..common.preflight import Refusal
 from ..dp_hetero_lr.settings import FoldSettings as HeteroFoldSettings
 from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
-from ..protocols.preflight import Refusal
 from .additive import DECREASING, INCREASING, Scale
 
 RECORD, LABEL, NONE = "record", "label", "none"

@@ -21,8 +21,8 @@ from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, TableNoise
 
+from ..common.federation import Context
 from ..common.frames import DataFrame, Table, bad_feature, feature_blocks, label_blocks
-from ..protocols.federation import Context
 from ..protocols.shared_descent import JointColumns, Keys
 
 NOT_NUMERIC = "columns hold the numbers of bins"

@@ -15,9 +15,9 @@ import numpy as np
 
 from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS
 
+from ..common.federation import Context, check_roles, data_parties, name_of, own_party
 from ..common.frames import DataFrame, Table
-from ..protocols.federation import Context, check_roles, data_parties, name_of, own_party
-from ..protocols.preflight import show_summary
+from ..common.preflight import show_summary
 from ..protocols.shared_descent import Keys, exchange_keys
 from .additive import Calibration, calibrate, constrained, label_ridge, merged, solve
 from .agreement import GuestPreflight, HostPreflight, PartyPreflight, Terms

@@ -19,10 +19,10 @@ from fate_dp.privacy.label_flips import LabelRelease, Releases, total_of, united
 
 from ..common import frames
 from ..common.charges import PartyHome, home_of, job_of
+from ..common.federation import Context, check_roles
 from ..common.frames import DataFrame
+from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy, find_label_privacy, scores_digest
-from ..protocols.federation import Context, check_roles
-from ..protocols.preflight import Preflight, Refusal, show_summary
 from .settings import Settings
 
 

@@ -18,10 +18,10 @@ from fate_dp.privacy.events import OBSERVERS, REPLACE_ONE, Release
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 
 from ..common.charges import Charges, has_synthetic_rows, home_of
+from ..common.federation import Context, party_name, require
 from ..common.frames import DataFrame, label_blocks, require_distinct_ids, require_rows
+from ..common.preflight import Preflight, Refusal, agree, show_summary
 from ..common.provenance import refuse_derived_labels
-from ..protocols.federation import Context, party_name, require
-from ..protocols.preflight import Preflight, Refusal, agree, show_summary
 from .settings import SENSITIVITY, Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."

@@ -18,8 +18,8 @@ from fate_dp.privacy.validation import InvalidArgument
 from ..common import parameters
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
+from ..common.preflight import Refusal
 from ..dp_hetero_lr.planned import PlannedTraining
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY
 
 HETERO_LR, SHARE_LR, FLIPBACK, BINNING = "dp_hetero_lr", "share_lr", "flipback", "dp_binning"

@@ -22,14 +22,14 @@ from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from ..common import frames
 from ..common.charges import CHANGED_BY_OPERATOR, has_synthetic_rows, home_of, job_of
+from ..common.federation import Context, check_roles, others
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
+from ..common.preflight import Preflight, PrivateReason, Refusal, about_settings, show_summary
 from ..common.provenance import check_source
 from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
-from ..protocols.federation import Context, check_roles, others
-from ..protocols.preflight import Preflight, PrivateReason, Refusal, about_settings, show_summary
 from .chain import asks_hosts, check_plan, check_tables
 from .settings import Settings
 

@@ -6,7 +6,7 @@ from fate_dp.privacy.mechanisms.local_numbers import check_bins, check_bounds, p
 from fate_dp.privacy.validation import check_epsilon
 
 from ..common.parameters import classes, label_source, parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 CLASSES = (0.0, 1.0)
 

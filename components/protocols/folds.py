@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..common.federation import Context
 from ..common.frames import DataFrame
-from .federation import Context
 
 # Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
 FOLD_PARTS = ("training_rows", "held_out_rows")

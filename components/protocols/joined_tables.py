@@ -17,8 +17,8 @@ import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS, LOW_BITS, SHARE_BITS, join_shares
 
+from ..common.federation import Context
 from ..common.frames import DataFrame, Table
-from .federation import Context
 
 LABEL, MEMBERSHIP = "label", "membership"
 MATCH_ID, SAMPLE_ID = "id", "sample_id"

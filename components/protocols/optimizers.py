@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from .preflight import Refusal
+from ..common.preflight import Refusal
 
 if TYPE_CHECKING:
     import torch

@@ -18,6 +18,7 @@ from scipy.special import logit
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noisy_label_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 
+from ..common.federation import Context
 from ..common.frames import (
     DataFrame,
     Table,
@@ -27,9 +28,8 @@ from ..common.frames import (
     prediction_frame_of,
     replace_labels,
 )
+from ..common.preflight import Refusal, show_summary
 from ..common.provenance import LabelPrivacy
-from .federation import Context
-from .preflight import Refusal, show_summary
 from .training_terms import TrainingTerms
 
 if TYPE_CHECKING:

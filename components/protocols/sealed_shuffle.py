@@ -20,7 +20,7 @@ from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import Stream
 from fate_dp.privacy.validation import is_whole
 
-from .preflight import Refusal
+from ..common.preflight import Refusal
 
 ID_BYTES = 16
 DIRECTION = "client to server through the shuffler"

@@ -33,9 +33,9 @@ from fate_dp.crypto.shared_descent import (
     passes,
 )
 
-from .federation import Context, data_parties
+from ..common.federation import Context, data_parties
+from ..common.preflight import Refusal, about_settings
 from .optimizers import CONVERGED, EXHAUSTED, GOES_ON, refuse_divergence
-from .preflight import Refusal, about_settings
 from .score_counts import NOT_SHOWN, CountedLosses
 from .training_terms import TrainingTerms
 

@@ -29,8 +29,8 @@ from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
 
+from ..common.preflight import Refusal
 from .optimizers import PartyOptimizer, correction_epochs
-from .preflight import Refusal
 
 BINARY = (0.0, 1.0)
 CURVATURE = {"binomial": 4, "gaussian": 1}

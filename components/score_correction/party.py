@@ -15,10 +15,10 @@ import numpy as np
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, true_probability
 
 from ..common.charges import PartyHome, home_of
+from ..common.federation import Context
 from ..common.frames import DataFrame, collect_column, feature_blocks, prediction_frame_of, require_rows
+from ..common.preflight import show_summary
 from ..common.provenance import refuse_true_labels_of_released_records
-from ..protocols.federation import Context
-from ..protocols.preflight import show_summary
 from .settings import Settings
 
 SCORE, KIND = "predict_score", "type"

@@ -9,12 +9,12 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.privacy.events import REPLACE_ONE, Event, NotPrivate
 
 from ..common.charges import PartyHome, columns_name, home_of, job_of
+from ..common.federation import Context, roles
 from ..common.frames import DataFrame, Table, ids_digest, ids_fingerprint
+from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy
-from ..protocols.federation import Context, roles
 from ..protocols.joined_tables import LABEL, MEMBERSHIP, Alignment, belongs_to, share_blocks
 from ..protocols.optimizers import ROWS_PER_FEATURE, batch_bounds, check_batches
-from ..protocols.preflight import Refusal
 from ..protocols.training_terms import BINARY, Descent, TrainingTerms
 from .settings import SEES, ShareSettings
 

@@ -16,12 +16,12 @@ import numpy as np
 from fate_dp.crypto.joined_records import FRACTION_BITS
 
 from ..common.charges import JobReference, PartyHome, home_of, job_of
+from ..common.federation import Context
 from ..common.frames import DataFrame, Table
+from ..common.preflight import Preflight, Refusal, Together
 from ..common.provenance import LabelPrivacy
-from ..protocols.federation import Context
 from ..protocols.joined_tables import LABEL, Alignment, share_blocks
 from ..protocols.prediction_frames import check_true_labels, column_of, prediction_frame, show_scored
-from ..protocols.preflight import Preflight, Refusal, Together
 from ..protocols.score_counts import CountedScores
 from ..protocols.shared_descent import JointColumns, exchange_keys
 from .agreement import SharedRows, check_two_parties, dataset_of

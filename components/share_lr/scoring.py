@@ -27,9 +27,9 @@ from fate_dp.crypto.shared_descent import REVEALED_FRACTION_BITS
 from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
+from ..common.federation import Context
 from ..common.frames import Table
-from ..protocols.federation import Context
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 from .settings import SEES
 from .training import Side
 

@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..common.parameters import OneOf, choice, flag, mapping, name, parameter, same_as
+from ..common.preflight import Refusal
 from ..dp_hetero_lr import settings as hetero_lr
 from ..dp_hetero_lr.settings import PredictSettings, TrainSettings
 from ..protocols.optimizers import default_optimizer
-from ..protocols.preflight import Refusal
 
 SEES = {"both": ("guest", "host"), "guest": ("guest",), "host": ("host",), "nobody": ()}
 """reveal: the roles that the trained weights are opened to."""

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 from ..common.charges import home_of, job_of
+from ..common.federation import Context
 from ..common.frames import DataFrame
+from ..common.preflight import Preflight, Together, show_summary
 from ..common.provenance import LabelPrivacy, record_use, unknown_labels
-from ..protocols.federation import Context
 from ..protocols.prediction_frames import TRAINING_ROWS, figures, fitted_to
-from ..protocols.preflight import Preflight, Together, show_summary
 from ..protocols.score_counts import CountedLosses
 from ..protocols.training_terms import TrainingTerms
 from . import agreement

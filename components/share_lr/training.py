@@ -29,10 +29,10 @@ from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
 from fate_dp.crypto.slots import SlotLayout
 
+from ..common.federation import Context
 from ..common.frames import Table
-from ..protocols.federation import Context
+from ..common.preflight import Refusal, Together
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
-from ..protocols.preflight import Refusal, Together
 from ..protocols.score_counts import CountedLosses
 from ..protocols.shared_descent import (
     CheckedSteps,

@@ -26,9 +26,9 @@ from fate_dp.privacy.mechanisms.randomized_response import grid_randomized_respo
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.charges import Charges
+from ..common.federation import Context, Federation, PartyId, name_of, own_party, party_name, party_of, require
 from ..common.frames import DataFrame, block_of, feature_blocks, refuse_weights, require_distinct_ids
-from ..protocols.federation import Context, Federation, PartyId, name_of, own_party, party_name, party_of, require
-from ..protocols.preflight import Preflight, Refusal, Together, about_settings, show_summary
+from ..common.preflight import Preflight, Refusal, Together, about_settings, show_summary
 from ..protocols.sealed_shuffle import Analyzer, Encoder, InvalidMessage, MessageFormat, TooFewMessages, shuffle
 from .settings import Request, Settings
 from .statistics import OBSERVERS, calibrated_epsilon0, document, epsilon_of, events_of, statistic, summary

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..common.parameters import choice, number, parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 MEAN, HISTOGRAM, FREQUENCY = "mean", "histogram", "frequency"
 KINDS = (MEAN, HISTOGRAM, FREQUENCY)

@@ -15,6 +15,7 @@ import numpy as np
 from fate_dp.data_prep.over_sampling import KEEP_CATEGORIES, MAX_VALUE, OverSampling, over_sample_arrays, synthetic_ids
 
 from ..common.charges import has_synthetic_rows, home_of, job_of
+from ..common.federation import Context, require
 from ..common.frames import (
     DataFrame,
     bad_feature,
@@ -27,8 +28,7 @@ from ..common.frames import (
     require_distinct_ids,
     require_rows,
 )
-from ..protocols.federation import Context, require
-from ..protocols.preflight import Preflight, Refusal, show_summary
+from ..common.preflight import Preflight, Refusal, show_summary
 from .settings import MAX_SEED, Settings
 
 Groups = Sequence[Sequence[str]]

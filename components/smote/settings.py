@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.parameters import choice, parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 MAX_SEED = 2**63 - 1
 

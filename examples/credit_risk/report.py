@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.pipelines.cli.tables import TextTable, print_table, print_text
+from fate_dp.pipelines.jobs.text_tables import TextTable, print_table, print_text
 from fate_dp.pipelines.report.page import (
     BLUE,
     GREY,

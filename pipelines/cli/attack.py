@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.text_tables import json_able, print_table
 from .console import Commands, add_command, add_flags, add_home, parties_folder, wide_console
-from .tables import json_able, print_table
 
 if TYPE_CHECKING:
     from fate_dp.attacks.of_views import Finding, Truth

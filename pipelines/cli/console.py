@@ -160,8 +160,8 @@ def demo_server(options: argparse.Namespace, lines: TaskLines) -> tuple[FlowAddr
 
 def show_demo(find_sites: Callable[[TaskLines], tuple], output: Path) -> None:
     """Run the demo at the sites of guest and host, and print what it found; `find_sites` may tell its progress."""
-    from ..jobs.demo import Run, run_demo
-    from .tables import print_ledger, print_result
+    from ..demo.run import Run, run_demo
+    from ..jobs.text_tables import print_ledger, print_result
 
     console = wide_console()
     with TaskLines(console) as lines:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..jobs.text_tables import TextTable, print_table, print_text, table_of_cells
 from .console import (
     Commands,
     TaskLines,
@@ -22,7 +23,6 @@ from .console import (
     running_server,
     wide_console,
 )
-from .tables import TextTable, print_table, print_text, table_of_cells
 
 if TYPE_CHECKING:
     from rich.console import Console

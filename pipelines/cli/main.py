@@ -13,6 +13,7 @@ from pathlib import Path
 from fate_dp.deploy.flow import home_command
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
 from .attack import add_attack
 from .audit import add_audit
 from .check import add_check
@@ -33,7 +34,6 @@ from .data import add_prep, add_upload_examples
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
-from .tables import cap_table, named, print_ledger, print_table, print_totals
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -197,7 +197,7 @@ def down(options: argparse.Namespace) -> None:
 
 
 def demo(options: argparse.Namespace) -> None:
-    from ..jobs.demo import Site
+    from ..demo.run import Site
 
     def find_sites(lines: TaskLines) -> tuple[Site, Site]:
         address, flow_home = demo_server(options, lines)

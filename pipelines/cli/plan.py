@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
 
+from ..jobs.text_tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 from .console import Commands, Run, add_command, add_kinds, given, parties_folder, wide_console
 from .plan_hetero_lr import LinkRequest, add_link_flags, plan_link, print_link_plan
-from .tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fate_dp.components.common.parameters import number
 
-from .tables import TextTable, print_table, print_text, rounded_up
+from ..jobs.text_tables import TextTable, print_table, print_text, rounded_up
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
 
+from ..jobs.text_tables import print_table, print_text, rounded_up, table_of_cells
 from .console import given
-from .tables import print_table, print_text, rounded_up, table_of_cells
 
 if TYPE_CHECKING:
     import argparse

@@ -15,8 +15,8 @@ from fate_dp.attacks.of_views import Finding
 from fate_dp.attacks.recorded_view import VERSION, RecordedView
 from fate_dp.privacy.private_files import atomic_write
 
-from ..cli.tables import TextTable, epsilon_text
 from ..jobs.flow import fate_version
+from ..jobs.text_tables import TextTable, epsilon_text
 from .page import BLUE, GREY, ORANGE, moment, render, svg_drawing
 
 if TYPE_CHECKING:

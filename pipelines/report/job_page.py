@@ -16,7 +16,7 @@ from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..cli.tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
+from ..jobs.text_tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun

@@ -20,10 +20,19 @@ from fate_dp.privacy.ledger.history import NotedUse, SpentAt
 from fate_dp.privacy.private_files import AnyPath, atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..cli.tables import TextTable, budgets_table, epsilon_text, floor_text, named, table_of, total_notes, totals_table
 from ..jobs.flow import fate_version
 from ..jobs.party_ledgers import all_ledgers, has_ledger, home_at, homes_of
 from ..jobs.table_caps import CapLine, charged_tables, counted_names, history_of
+from ..jobs.text_tables import (
+    TextTable,
+    budgets_table,
+    epsilon_text,
+    floor_text,
+    named,
+    table_of,
+    total_notes,
+    totals_table,
+)
 from .page import BLUE, ORANGE, moment, percent, render, svg_drawing
 
 if TYPE_CHECKING:

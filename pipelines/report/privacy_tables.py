@@ -18,8 +18,8 @@ from fate_dp.privacy.accounting.gaussian import gaussian_delta, gaussian_sigma
 from fate_dp.privacy.accounting.privacy_profiles import in_amplified_range, shuffle_closed_form
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
 
-from ..cli.tables import rounded_down, rounded_up
 from ..jobs.plan import LabelPlanRequest, TrainingPlanRequest, plan_labels, plan_training
+from ..jobs.text_tables import rounded_down, rounded_up
 
 DELTA = 1e-5
 SHUFFLE_DELTA = 1e-6

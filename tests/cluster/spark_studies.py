@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip, Smote
+from fate_dp.pipelines.demo.run import EPSILON, PRIVATE
 from fate_dp.pipelines.jobs import ready
-from fate_dp.pipelines.jobs.demo import EPSILON, PRIVATE
 from fate_dp.pipelines.jobs.ready import (
     Federation,
     StudyTables,

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
-from fate_dp.pipelines.jobs.demo import NAMESPACE
+from fate_dp.pipelines.demo.run import NAMESPACE
 from fate_dp.pipelines.jobs.flow import connect
 from tests.support.cluster.party_server import spark_environment
 

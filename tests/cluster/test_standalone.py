@@ -13,7 +13,7 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL
 from fate_dp.data_prep.lending_club.columns import FEATURES
-from fate_dp.pipelines.jobs.demo import PRIVATE
+from fate_dp.pipelines.demo.run import PRIVATE
 from fate_dp.privacy.private_files import party_folder
 from tests.support.cluster import cluster
 from tests.support.cluster.__main__ import main

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fate_dp.components.protocols.federation import PartyId
+from fate_dp.components.common.federation import PartyId
 from fate_dp.privacy.events import NotPrivate
 from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play

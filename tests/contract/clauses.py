@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.components.protocols.federation import PartyId
+from fate_dp.components.common.federation import PartyId
 from fate_dp.testing import (
     Charge,
     Draw,

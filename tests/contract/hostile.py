@@ -14,8 +14,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from fate_dp.components.protocols.federation import PartyId
-from fate_dp.components.protocols.preflight import UNTOLD
+from fate_dp.components.common.federation import PartyId
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.privacy.ledger.database import LedgerUnavailable
 from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.private_files import party_folder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fate_dp.components.common.charges import columns_name
-from fate_dp.components.protocols.preflight import CHIEF_RECORD
+from fate_dp.components.common.preflight import CHIEF_RECORD
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model

@@ -157,7 +157,7 @@ def contract(case: str, *clauses: str) -> tuple[str, ...]:
 
 def aloud(sentence: str) -> str:
     """A statement that refuses with a sentence, the inside of an f-string, which all parties read."""
-    where = "fate_dp.components.protocols.preflight"
+    where = "fate_dp.components.common.preflight"
     return f"raise __import__('{where}', fromlist=['Refusal']).Refusal(f'{sentence}')"
 
 

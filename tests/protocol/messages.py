@@ -7,8 +7,8 @@ from unittest import mock
 
 import numpy as np
 
+from fate_dp.components.common.preflight import plugin_version
 from fate_dp.components.common.wire.channel import Channel
-from fate_dp.components.protocols.preflight import plugin_version
 from fate_dp.deploy.recorder.fate_values import rust_ciphertexts, rust_modulus
 
 TERMS = {

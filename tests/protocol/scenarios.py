@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.common.wire import channel
-from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.shared_descent import LOSS_DEVIATION
 from tests.support import local_parties
 from tests.support.local_parties import Artifact

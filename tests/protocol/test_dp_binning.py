@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fate_dp.components.common.federation import own_party
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_binning.messages import MESSAGES
 from fate_dp.components.dp_binning.settings import Settings
-from fate_dp.components.protocols.federation import own_party
-from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, weight_of_evidence

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fate_dp.components.common.federation import own_party
 from fate_dp.components.dp_scorecard.additive import calibrate, solve
 from fate_dp.components.dp_scorecard.settings import PredictSettings, TrainSettings
-from fate_dp.components.protocols.federation import own_party
 from fate_dp.privacy.bins import ColumnBins, TableBins
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, BinnedRows, ContingencyTables
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_hetero_lr.predict import columns_by_host, header_digest
-from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.crypto.encrypted_scoring import encrypt_queries
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, column_from_bytes, generate_keypair
 
@@ -96,8 +96,8 @@ def allow(ctx, header, cap):
 
 
 def send_more_rows_than_announced(ctx, earlier, asked, key):
+    from fate_dp.components.common.preflight import agree
     from fate_dp.components.dp_hetero_lr import predict as stage
-    from fate_dp.components.protocols.preflight import agree
 
     if role_of(ctx) != "guest":
         return ask(ctx, earlier, asked, cap=100)

@@ -6,9 +6,9 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_homo_gbdt.boosting import scores_of
 from fate_dp.components.dp_homo_gbdt.model import model_of
-from fate_dp.components.protocols.preflight import UNTOLD
 
 from .homo_gbdt_parties import (
     ARBITER,

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
-from fate_dp.components.protocols.preflight import UNTOLD
 
 from .homo_nn_parties import (
     ARBITER,

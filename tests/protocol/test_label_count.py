@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from fate_dp.components.common.federation import own_party
 from fate_dp.components.label_count.party import document, noisy_counts
 from fate_dp.components.label_count.settings import Settings
-from fate_dp.components.protocols.federation import own_party
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
 from .scenarios import GUEST, HOST, SECOND_HOST, Artifact, Scenario, assert_refused, frame_at, play, tables

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
-from fate_dp.components.protocols.preflight import UNTOLD
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.privacy.policy import declare_job_check, declare_source
 
 from .scenarios import (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fate_dp.components.common.charges import CHANGED_BY_OPERATOR
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.label_flip.guest import REFUSAL
-from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from tests.support.plaintext import TrainingSettings, train_plaintext
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
-from fate_dp.components.protocols.preflight import UNTOLD
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.shuffler.run import ANSWER_BYTES, MESSAGE_BYTES
 from fate_dp.privacy.events import REPLACE_ONE
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common.charges import home_of
-from fate_dp.components.protocols.preflight import UNTOLD, plugin_version
+from fate_dp.components.common.preflight import UNTOLD, plugin_version
 from fate_dp.data_prep.over_sampling import over_sample_arrays
 
 from .scenarios import GUEST, HOST, SECOND_HOST, SOURCE, Artifact, Scenario, assert_refused, declare, play, role_of

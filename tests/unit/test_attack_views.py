@@ -12,6 +12,7 @@ from fate_dp.attacks import recorded_round as rounds
 from fate_dp.attacks.of_views import Truth, fitting, read_truth
 from fate_dp.attacks.recorded_labels import encrypted_labels, label_defence, residual_labels
 from fate_dp.attacks.recorded_view import Ciphertexts, Message, RecordedView, Task, to_bytes
+from fate_dp.components.common.federation import name_of
 from fate_dp.components.common.wire import codec
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
@@ -19,7 +20,6 @@ from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, round_terms, settled
 from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Client, Transport
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
-from fate_dp.components.protocols.federation import name_of
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.components.protocols.preflight import CHIEF_FACTS, show_summary
+from fate_dp.components.common.preflight import CHIEF_FACTS, show_summary
 from tests.support import board_rules as rules
 from tests.support.board_rules import WORDS, TaskNames, check_names, check_records, check_task, drawings
 

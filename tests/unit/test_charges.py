@@ -8,9 +8,9 @@ import pytest
 
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import Charges, home_of
+from fate_dp.components.common.preflight import Refused, agree
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.protocols.messages import AGREEMENT
-from fate_dp.components.protocols.preflight import Refused, agree
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.events import REPLACE_ONE, Event, PureDP

@@ -5,7 +5,7 @@ from threading import Barrier, Event
 import pytest
 
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.pipelines.jobs.demo import Run, Site
+from fate_dp.pipelines.demo.run import Run, Site
 
 PATIENCE_SECONDS = 30.0
 

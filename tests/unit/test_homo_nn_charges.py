@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fate_dp.components.common.federation import Federation
 from fate_dp.components.dp_homo_nn.round_terms import ChargedRounds
 from fate_dp.components.dp_homo_nn.train import Member
-from fate_dp.components.protocols.federation import Federation
 from fate_dp.components.protocols.noisy_rounds.account import senders
 from fate_dp.components.protocols.noisy_rounds.aggregation import SHUFFLED, SecureSum, Shuffle
 from fate_dp.components.protocols.noisy_rounds.contribution import Contribution

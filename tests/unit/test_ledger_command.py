@@ -10,8 +10,8 @@ from ledger_disk import as_stranger
 from ledger_scenarios import DATASET, SOURCE, release, score
 
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.tables import epsilon_text
 from fate_dp.pipelines.jobs.party_ledgers import all_ledgers, party_ledger
+from fate_dp.pipelines.jobs.text_tables import epsilon_text
 from fate_dp.privacy import Ledger, gaussian_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, Gaussian, PureDP
 from fate_dp.privacy.ledger.entries import BudgetCap

@@ -14,8 +14,8 @@ from ledger_scenarios import derive, release, score
 
 from fate_dp.components.common.charges import columns_name
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.tables import epsilon_text
 from fate_dp.pipelines.jobs.party_ledgers import all_ledgers
+from fate_dp.pipelines.jobs.text_tables import epsilon_text
 from fate_dp.pipelines.report import ledger_page
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, Laplace, NotPrivate, PureDP

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fate_dp.components.common.preflight import UNTOLD, PrivateReason, Refusal, Together, about_settings
 from fate_dp.components.protocols.messages import AGREEMENT
-from fate_dp.components.protocols.preflight import UNTOLD, PrivateReason, Refusal, Together, about_settings
 from fate_dp.testing import play
 
 GUEST, HOST = ("guest", "9999"), ("host", "10000")

@@ -21,7 +21,7 @@ from fate_dp.deploy.recorder import recording as recorder_module
 from fate_dp.deploy.recorder.fate_values import local_form, rust_ciphertexts, rust_modulus
 from fate_dp.deploy.recorder.recording import recorder_of, recording
 from fate_dp.deploy.site import view_hook
-from fate_dp.pipelines.cli.tables import print_ledger
+from fate_dp.pipelines.jobs.text_tables import print_ledger
 from fate_dp.pipelines.report.job_ledger import ledger_of
 from fate_dp.pipelines.report.job_noise import noise_of
 from fate_dp.pipelines.report.ledger_page import ledger_html, spending, summary

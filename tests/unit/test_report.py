@@ -14,9 +14,9 @@ from markupsafe import escape
 from rich.console import Console
 
 from fate_dp.components.dp_hetero_lr.settings import SOLVERS
-from fate_dp.pipelines.cli import tables
-from fate_dp.pipelines.jobs import demo
-from fate_dp.pipelines.report import demo as report
+from fate_dp.pipelines.demo import page as report
+from fate_dp.pipelines.demo import run as demo
+from fate_dp.pipelines.jobs import text_tables as tables
 from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags

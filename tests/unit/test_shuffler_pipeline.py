@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_dp.components.protocols.federation import Federation
+from fate_dp.components.common.federation import Federation
 from fate_dp.components.shuffler.run import check_federation, check_promise, check_records, federation_of
 from fate_dp.components.shuffler.settings import Settings, requests
 from fate_dp.components.shuffler.statistics import document, epsilon_of, summary

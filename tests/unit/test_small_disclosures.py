@@ -9,10 +9,10 @@ import pytest
 
 from fate_dp.components.common import frames
 from fate_dp.components.common.frames import check_training_table, label_blocks, refuse_label
+from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.dp_hetero_lr.traffic import traffic
 from fate_dp.components.protocols.optimizers import check_few_valued_batches
-from fate_dp.components.protocols.preflight import UNTOLD
 from fate_dp.components.protocols.shared_descent import Keys
 from fate_dp.crypto.paillier import keypair_of_any_length
 

@@ -24,8 +24,8 @@ from fate.arch.computing.api import KVTable
 from fate.arch.context import Context
 from fate.arch.context._parties import Parties, Party
 
-from ...protocols.federation import PartyId, name_of, others, party_name
-from ...protocols.preflight import Refusal, Refused
+from ..federation import PartyId, name_of, others, party_name
+from ..preflight import Refusal, Refused
 from . import codec, tables
 from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
 

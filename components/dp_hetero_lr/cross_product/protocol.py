@@ -21,9 +21,9 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.descent_steps import QuadraticShare
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, clip_target
 
+from ...common.federation import Context, others
 from ...common.frames import Table, collect_column
 from ...protocols import optimizers
-from ...protocols.federation import Context, others
 from ...protocols.prediction_frames import probabilities
 from ...protocols.score_counts import CountedLosses
 from ...protocols.shared_descent import CheckedSteps, JointColumns, LossConsent, SharedSteps, Start, Word, exchange_keys

@@ -19,8 +19,8 @@ from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, SlotLayout, encode_features
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
+from ...common.federation import Context
 from ...common.frames import Table, bad_feature
-from ...protocols.federation import Context
 from ...protocols.shared_descent import JointColumns, Keys
 from ...protocols.training_terms import TrainingTerms
 from ..rows import Block

@@ -29,8 +29,8 @@ from fate_dp.crypto.paillier import (
 )
 from fate_dp.crypto.powers import powers_product
 
+from ...common.federation import Context, data_peers, others
 from ...common.frames import Table, collect_column
-from ...protocols.federation import Context, data_peers, others
 from ...protocols.optimizers import GOES_ON, Convergence
 from ...protocols.prediction_frames import probabilities
 from ...protocols.training_terms import TrainingTerms

@@ -14,7 +14,7 @@ from fate_dp.privacy.mechanisms.clipping import ClippedSum
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import Stream, open_stream
 
-from ...protocols.federation import Federation, PartyId, name_of
+from ...common.federation import Federation, PartyId, name_of
 from ...protocols.noisy_rounds.aggregation import Shuffle, make_aggregation
 from ...protocols.noisy_rounds.contribution import Contribution, NoisyMean, RoundLost, with_indicators
 from ...protocols.noisy_rounds.terms import RoundTerms

@@ -37,7 +37,7 @@ from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import Stream
 
-from ..federation import Federation, PartyId, name_of, own_party, party_of
+from ...common.federation import Federation, PartyId, name_of, own_party, party_of
 from ..sealed_shuffle import Analyzer, Encoder, MessageFormat, Piece, Splitting, TooFewMessages, check_enough, shuffle
 from ..sealed_shuffle import InvalidMessage as InvalidShuffledMessage
 from .account import OBSERVERS, min_messages, noise_of, scheduled_messages, secure_sum_of, senders

@@ -12,7 +12,7 @@ from typing import Any
 
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 
-from ..federation import Context, Federation, PartyId, name_of, party_of
+from ...common.federation import Context, Federation, PartyId, name_of, party_of
 from ..sealed_shuffle import TooFewMessages
 from .aggregation import Aggregation, FateChannel, make_aggregation
 from .terms import RoundTerms

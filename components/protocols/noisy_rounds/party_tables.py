@@ -16,7 +16,7 @@ import numpy as np
 
 from ...common import frames
 from ...common.frames import DataFrame
-from ..preflight import Preflight, PrivateReason, Refusal
+from ...common.preflight import Preflight, PrivateReason, Refusal
 
 logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."

@@ -11,7 +11,7 @@ COUNT, BINNING, SUM, FLIPS = (
 CHARGES, CHANNEL, PREFLIGHT, PROVENANCE = (
     "components.common.charges",
     "components.common.wire.channel",
-    "components.protocols.preflight",
+    "components.common.preflight",
     "components.common.provenance",
 )
 

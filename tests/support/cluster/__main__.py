@@ -14,7 +14,7 @@ from fate_dp.deploy.flow.programs import HOST
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.cli.console import Run, add_command, add_flags, add_home, show_demo, wide_console
 from fate_dp.pipelines.cli.main import run_command
-from fate_dp.pipelines.jobs.demo import Site
+from fate_dp.pipelines.demo.run import Site
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, answering
 
 from . import cluster

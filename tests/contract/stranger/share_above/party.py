@@ -13,9 +13,9 @@ from fate_dp.privacy.events import REPLACE_ONE, Release
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 
 from ..common.charges import Charges, has_synthetic_rows
+from ..common.federation import Context, name_of, party_of, require
 from ..common.frames import DataFrame, feature_blocks, require_distinct_ids, require_numeric, require_rows
-from ..protocols.federation import Context, name_of, party_of, require
-from ..protocols.preflight import Preflight, Refusal
+from ..common.preflight import Preflight, Refusal
 from .settings import Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."

@@ -6,7 +6,7 @@ from typing import Any
 from fate_dp.privacy.mechanisms.laplace import laplace_scale
 
 from ..common.parameters import parameter
-from ..protocols.preflight import Refusal
+from ..common.preflight import Refusal
 
 
 def columns(value: Any) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.private_files import atomic_write
 
-from ..cli import tables
-from ..cli.tables import MODELS, epsilon_text
-from .page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, seconds_figure, svg_drawing
+from ..jobs import text_tables as tables
+from ..jobs.text_tables import MODELS, epsilon_text
+from ..report.page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, seconds_figure, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup

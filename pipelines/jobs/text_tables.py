@@ -1,4 +1,4 @@
-"""The tables of a demo's result: their cells as text, and drawn in a terminal."""
+"""Tables of results: their cells as text, and drawn in a terminal."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
+from ..jobs.flow import fate_version
+from ..jobs.job import JobResult, run_job, task_metrics, task_output_data, task_output_model
+from ..jobs.party_ledgers import declare, declare_public, party_ledger, score_releases
+from ..jobs.ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
+from ..jobs.upload import TableMeta, upload_table
 from ..report.guarantees import Protocol, component_guarantee
 from ..report.job_facts import Asked, gather
 from ..report.job_page import write_report as write_job_report
-from .flow import fate_version
-from .job import JobResult, run_job, task_metrics, task_output_data, task_output_model
-from .party_ledgers import declare, declare_public, party_ledger, score_releases
-from .ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
-from .upload import TableMeta, upload_table
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
@@ -163,7 +163,7 @@ class Run:
 
 def run_demo(run: Run) -> dict:
     """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json), which it also writes."""
-    from ..report.demo import write_report
+    from .page import write_report
 
     begin = time.monotonic()
     manifest = upload_data(run)
