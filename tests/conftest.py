@@ -61,10 +61,13 @@ def shares_server(file):
 
 
 class WholeFiles(LoadScopeScheduling):
-    """Gives each worker whole files, and one worker all that share a FATE-Flow."""
+    """Gives each worker whole files, of the contract whole cases, and one worker all that share a FATE-Flow."""
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
+        if file.startswith("tests/contract/"):
+            # A case's clauses, which stand after the last hyphen, share its play.
+            return nodeid.rpartition("-")[0] or file
         return SERVER_TESTS if shares_server(file) else file
 
 

@@ -143,7 +143,9 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
                 moved[number, turn][party] = place, line.at, each.leaves
     for (number, turn), of_parties in moved.items():
         places = {party: place for party, (place, _, _) in of_parties.items()}
-        other = case.play(folder / f"{number}-{turn}", redraw=_Moved(places), meddle=_Replayed(case, base))
+        ledgers = _Ledgers(case, folder / f"{number}-{turn}")
+        other = case.play(ledgers.folder, redraw=_Moved(places), meddle=_Replayed(case, base), kill=ledgers)
+        wrong += ledgers.missing
         for party, (place, charged, leaves_at_all) in of_parties.items():
             left = _first_difference(base, other, party)
             if left is None and leaves_at_all:
@@ -151,6 +153,26 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
             elif left is not None and left.at < charged:
                 wrong.append(f"{party}: {_called(left)} depends on draw {place} and left before it was charged")
     return [*wrong, *_survives_a_kill(case, folder)]
+
+
+class _Ledgers:
+    """Reads a party's ledger from disk at each of its charges, and kills nobody.
+
+    What the disk holds by then survives a kill at this door and at any later one.
+    """
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        before = case.prepared(folder / "before")
+        self.folder, self.missing = folder, list[str]()
+        self.held = {party: releases_at(before, party) for party in case.parties}
+
+    def __call__(self, event: Event) -> bool:
+        if isinstance(event, Charge) and event.kind in RECORDED:
+            held, earlier = releases_at(self.folder / "home", event.party), self.held[event.party]
+            if held <= earlier:
+                self.missing.append(f"{event.party} goes on from {steps_of(event)}, and its ledger holds no line of it")
+            self.held[event.party] = held
+        return False
 
 
 def _told_too_early(base: Played, party: PartyId, name: str, earlier: int, line: Charge) -> Iterator[str]:
@@ -237,10 +259,10 @@ def _hashable(leaf: Any) -> Any:
 def _survives_a_kill(case: Case, folder: Path) -> Iterator[str]:
     """A party that dies right after its first charge has the line on disk; the others wait, or read that they cannot go on."""
     before = case.prepared(folder / "before")
-    for party in {each.party for each in case.base.timeline.of(Charge) if each.kind in ("record", "record_flips")}:
+    for party in {each.party for each in case.base.timeline.of(Charge) if each.kind in RECORDED}:
 
         def kill(event: Event, party: PartyId = party) -> bool:
-            return isinstance(event, Charge) and event.party == party and event.kind in ("record", "record_flips")
+            return isinstance(event, Charge) and event.party == party and event.kind in RECORDED
 
         ended = case.play(folder / f"killed-{party[1]}", kill=kill)
         if not isinstance(ended.errors.get(party), Killed):
@@ -394,6 +416,8 @@ def streams_are_separated(case: Case, folder: Path) -> list[str]:
     return wrong
 
 
+RECORDED = ("record", "record_flips")
+"""Charges that add a release to the ledger; others declare what it knows."""
 UNKEYED = hashlib.sha256(b"").hexdigest()[:16]
 """The recorder's name for no key: what such a stream's label holds is fresh or public."""
 PERSISTENT = {
