@@ -32,7 +32,7 @@ from fate.ml.ensemble.learner.decision_tree.tree_core.decision_tree import Node
 from fate_dp.components.dp_hetero_lr.per_epoch.protocol import Slice, Sums
 from fate_dp.components.dp_hetero_lr.rows import Block, Seen
 from fate_dp.components.dp_scorecard.tables import Binned
-from fate_dp.deploy.site import fence
+from fate_dp.deploy.fate_patches import fence
 
 
 class Table(KVTable):

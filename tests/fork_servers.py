@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fate_dp.deploy.fate_patches.warm_handover import FOLDER, SWITCH
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.flow.server import SITE
-from fate_dp.deploy.site.warm_handover import FOLDER, SWITCH
+from fate_dp.deploy.flow.server import FATE_PATCHES
 from fate_dp.deploy.warm_start import control
 from fate_dp.deploy.warm_start.control import ForkServerState
 
@@ -49,7 +49,7 @@ class Place:
 
     def variables(self, **more: str) -> dict[str, str]:
         """The environment of a task."""
-        path = os.pathsep.join((str(SITE), str(self.root / "modules")))
+        path = os.pathsep.join((str(FATE_PATCHES), str(self.root / "modules")))
         kept = {name: value for name, value in os.environ.items() if name not in (SWITCH, "PYTHONPATH")}
         return {**kept, "PYTHONPATH": path, FOLDER: str(self.folder), **self.environment, **more}
 

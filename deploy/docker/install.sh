@@ -83,9 +83,9 @@ print("Components: " + ", ".join(names) + ".")'
 # FATE-Flow's script reads bin/init_env.sh, which sets PYTHONPATH anew: only there does our folder come first in the server
 # and its tasks. By it messages of other parties are fenced, tasks start warm and wait for the broker's queues.
 if [ -f "$project/bin/init_env.sh" ]; then
-    site=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')
+    patches=$(python -c 'import fate_dp.deploy.fate_patches as patches; print(patches.__path__[0])')
     sed -i '/# by FATE-DP$/d' "$project/bin/init_env.sh"
-    echo "export PYTHONPATH=$site\${PYTHONPATH:+:\$PYTHONPATH} # by FATE-DP" >>"$project/bin/init_env.sh"
+    echo "export PYTHONPATH=$patches\${PYTHONPATH:+:\$PYTHONPATH} # by FATE-DP" >>"$project/bin/init_env.sh"
 fi
 
 # All that FATE-Flow keeps: each is a volume's place, and a new volume takes owner and mode from it.

@@ -54,7 +54,7 @@ python -m fate_dp.deploy.docker.configure
 # Messages of other parties are fenced; tasks start warm, from a fork server that the first of them starts, and wait for
 # the broker's queues. Of the container's environment, FATE_DP_FENCE_ALLOW lets in more, FATE_DP_WARM_START=off starts cold.
 # install.sh has written the folder into init_env.sh as well, which FATE-Flow's own script reads again.
-PYTHONPATH=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')${PYTHONPATH:+:$PYTHONPATH}
+PYTHONPATH=$(python -c 'import fate_dp.deploy.fate_patches as patches; print(patches.__path__[0])')${PYTHONPATH:+:$PYTHONPATH}
 FATE_DP_WARM_FOLDER=$(dirname "${FATE_DP_HOME:-/var/lib/fate-dp/parties}")/warm
 export PYTHONPATH FATE_DP_WARM_FOLDER
 trap 'service stop; exit 0' TERM INT

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fate_dp.deploy.site.warm_handover import folder_of
+from fate_dp.deploy.fate_patches.warm_handover import folder_of
 from fate_dp.deploy.warm_start import control
 from fate_dp.privacy import private_files
 from fate_dp.privacy.validation import InvalidArgument

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
+from ..fate_patches import fence as rules
 from ..flow.client import FlowAddress, ask_broker, client_settings, credentials_for, speaks_amqp
 from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
-from ..site import fence as rules
 from ..warm_start.control import WarmStart
 from .findings import (
     PEER,

@@ -18,8 +18,11 @@ from typing import Any
 import psutil
 import yaml
 
+from fate_dp.deploy import FATE_VERSION
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..fate_patches.fence import ALLOW
+from ..fate_patches.job_gate import NOT_A_NAME
 from ..flow.client import (
     Answer,
     Credentials,
@@ -32,8 +35,6 @@ from ..flow.client import (
 )
 from ..flow.programs import read_record
 from ..flow.server import ANSWERS, REFUSES, SILENT, state_of
-from ..site.fence import ALLOW
-from ..site.job_gate import NOT_A_NAME
 from .findings import Finding, unseen
 from .probe import VERSION
 
@@ -347,7 +348,7 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
 
 def refuses_paths(address: FlowAddress, credentials: Credentials | None) -> bool | None:
     """Try it: a job whose name is a path, without a DAG, of which a FATE-Flow without the gate makes no job either."""
-    body = {"dag": {}, "schema_version": "2.2.0", "job_id": "fate_dp/doctor", "role": "local", "party_id": "0"}
+    body = {"dag": {}, "schema_version": FATE_VERSION, "job_id": "fate_dp/doctor", "role": "local", "party_id": "0"}
     try:
         answer = ask(address, "partner/job/create", body, credentials)
     except FlowSilent:

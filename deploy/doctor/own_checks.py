@@ -15,6 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from fate_dp.deploy import FATE_VERSION
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
 from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
@@ -36,7 +37,6 @@ from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, 
 from .gathering import Environment
 from .probe import FATE_PINS
 
-FATE_VERSION = "2.2.0"
 FATE_PACKAGES = ("pyfate", "fate-flow", "fate-client")
 FATE_REQUIREMENT = f"fate_client[fate,fate_flow]=={FATE_VERSION}"
 LOOKED_AT_ALONE = ("fate-client", "numpy", "pydantic", "setuptools")

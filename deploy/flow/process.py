@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from ..site.warm_handover import OWNER
+from ..fate_patches.warm_handover import OWNER
 from ..warm_start.control import start_for
 
 SCHEDULER_MILLISECONDS = 300

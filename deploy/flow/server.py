@@ -16,7 +16,7 @@ import psutil
 
 from fate_dp.privacy.private_files import HOME_VARIABLE
 
-from ..site.warm_handover import FOLDER as WARM_FOLDER
+from ..fate_patches.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
 from ..warm_start.fork_server import runs
 from . import home_command
@@ -100,8 +100,8 @@ def unknown_client(address: FlowAddress, reason: str) -> str:
 
 # Every process of a server inherits this variable, and no other process has it with this home.
 MARK = "FATE_DP_FLOW_HOME"
-# Its sitecustomize.py makes tasks start warm, and wait for the broker's queues.
-SITE = Path(__file__).parents[1] / "site"
+# Its sitecustomize.py fences tasks, lets them start warm, and corrects faults of FATE.
+FATE_PATCHES = Path(__file__).parents[1] / "fate_patches"
 SECONDS_TO_END = 5.0
 SECONDS_BETWEEN_LOOKS = 0.05
 # Three parties' tasks run at once; with a thread per core and library each they only fight.
@@ -119,7 +119,7 @@ def server_environment(home: FlowHome) -> dict[str, str]:
     environment = {
         name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIX)
     }
-    path = [str(home.python), str(SITE), os.environ.get("PYTHONPATH")]
+    path = [str(home.python), str(FATE_PATCHES), os.environ.get("PYTHONPATH")]
     return {
         **environment,
         **dict.fromkeys(ONE_THREAD, "1"),

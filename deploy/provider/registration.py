@@ -84,7 +84,7 @@ def prepare(
     version = version or f"{PLUGIN_PREFIX}{environment.plugin and environment.plugin.version}"
     check_version(version)
     if not path and not cold:
-        folder = str(Path(environment.folders["deploy"]) / "site")
+        folder = str(Path(environment.folders["deploy"]) / "fate_patches")
     return Registration(version, python, folder, described(environment))
 
 

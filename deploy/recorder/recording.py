@@ -1,7 +1,7 @@
 """The recorders: what one party receives in one task goes to a private file of that party, if its operator wants that.
 
 It is switched on by ``record_views`` in the party's ``policy.yaml`` and by nothing else: no job and no other party can. It is
-entered where FATE begins to execute a component (`deploy.site`), so that it works for FATE's components as for ours, in
+entered where FATE begins to execute a component (`deploy.fate_patches`), so that it works for FATE's components as for ours, in
 tasks that start warm or cold. Then, in this order:
 
 1. The party's ledger notes that the recorder is on for this task. Where it cannot, nothing is recorded.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from fate_dp.deploy.site.warm_handover import (
+from fate_dp.deploy.fate_patches.warm_handover import (
     COUNT_PREFIX,
     OFF_FILE,
     SWITCH,

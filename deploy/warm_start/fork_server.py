@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from fate_dp.deploy.site.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
+from fate_dp.deploy.fate_patches.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
 
 from . import worker
 from .inheritance import Inheritance, find_inheritance

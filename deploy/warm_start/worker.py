@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from typing import Any, NoReturn
 
-from fate_dp.deploy.site.warm_handover import GO, HIGHEST_DESCRIPTOR, PATIENCE_SECONDS, READY
+from fate_dp.deploy.fate_patches.warm_handover import GO, HIGHEST_DESCRIPTOR, PATIENCE_SECONDS, READY
 
 from .inheritance import Inheritance
 

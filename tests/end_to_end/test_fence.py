@@ -8,9 +8,9 @@ import pytest
 
 from fate_dp.deploy.doctor import flow_checks
 from fate_dp.deploy.doctor.gathering import gather
+from fate_dp.deploy.fate_patches.fence import ALLOW
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.server import down, up
-from fate_dp.deploy.site.fence import ALLOW
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_metrics, task_output_data

@@ -106,7 +106,7 @@ def test_our_folder_comes_first_in_what_fate_flows_own_script_starts(wheel, pref
     """That script reads init_env.sh again, which sets PYTHONPATH anew: the fence would be gone."""
     for _ in range(2):
         assert run(prefix, image, wheel, "--no-requirements").returncode == 0
-    (site,) = prefix.glob("lib/python3*/site-packages/fate_dp/deploy/site")
+    (site,) = prefix.glob("lib/python3*/site-packages/fate_dp/deploy/fate_patches")
     script = image / "fate_flow" / "bin" / "service.sh"
     script.write_text(f"source {image}/bin/init_env.sh\necho $PYTHONPATH\n")
     done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "docs" / "upstream"
-SITE = ROOT / "deploy" / "site"
+FATE_PATCHES = ROOT / "deploy" / "fate_patches"
 
 SAID = {
     "message_runs_a_command": [
@@ -70,19 +70,19 @@ def test_a_script_shows_it(script, pika):
 
 @pytest.mark.parametrize("script", ["message_runs_a_command", "table_value_runs_a_command"])
 def test_the_fence_stops_it(script):
-    done = run(script, SITE)
+    done = run(script, FATE_PATCHES)
     assert done.returncode != 0 and "FATE-DP's fence" in done.stderr and "ran this command" not in done.stdout
 
 
 def test_a_queue_is_asked_for_again_by_our_servers(pika):
     text = (SCRIPTS / "refused_queue.py").read_text()
-    text = text.replace("server = http", "import sitecustomize\nsitecustomize.PATIENCE_SECONDS = 0.2\nserver = http", 1)
+    text = text.replace("server = http", "import fate_faults\nfate_faults.PATIENCE_SECONDS = 0.2\nserver = http", 1)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         capture_output=True,
         text=True,
         timeout=600,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SITE, pika)))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (FATE_PATCHES, pika)))},
     )
     assert "did not make the queue send-queue" in done.stderr
 
@@ -98,7 +98,7 @@ def test_no_table_is_collected_in_a_transaction_by_our_servers():
         capture_output=True,
         text=True,
         timeout=600,
-        env={**os.environ, "PYTHONPATH": str(SITE)},
+        env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
     )
     assert done.stdout.splitlines() == ["it was noted"], done.stderr
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_dp.deploy.site import warm_handover
+from fate_dp.deploy.fate_patches import warm_handover
 from fate_dp.deploy.warm_start import control
 from tests.fork_servers import end, lives, make_place, number_in, serving, wait_until
 

@@ -21,7 +21,7 @@ from unittest import mock
 from fate_dp.deploy.warm_start.preload import MODULES, NO_THREADS, own_components
 
 # Not imported here: it would change FATE in every process that imports this module.
-CHANGES_TO_FATE = "fate_dp.deploy.site.sitecustomize"
+CHANGES_TO_FATE = "fate_dp.deploy.fate_patches.sitecustomize"
 
 
 class Artifact:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fate_dp.deploy.doctor.examination import Examined
 from fate_dp.deploy.doctor.gathering import FlowSite, Listener, Provider, environment_from
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.deploy.flow.server import ANSWERS, SITE
+from fate_dp.deploy.flow.server import ANSWERS, FATE_PATCHES
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.policy import declare_source
 from fate_dp.privacy.private_files import load_or_create_key
@@ -111,7 +111,7 @@ def server(environment):
             "authentication": {"client": False, "site": False},
         },
         listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
-        variables={"PYTHONPATH": str(SITE)},
+        variables={"PYTHONPATH": str(FATE_PATCHES)},
         refuses_paths=True,
     )
 

@@ -6,8 +6,8 @@ import socket
 import threading
 from contextlib import contextmanager
 
+from fate_dp.deploy.fate_patches.job_gate import NOT_A_NAME
 from fate_dp.deploy.flow.client import Answer, FlowAddress
-from fate_dp.deploy.site.job_gate import NOT_A_NAME
 
 VERSION = {"server/fateflow": {"flow": {"version": "2.2.0", "http_port": 1, "grpc_port": 2}}}
 GUARDED = {"partner/job/create": Answer(1002, f"Create job failed: detail[job_id {NOT_A_NAME}, got 'fate_dp/doctor'.]")}

@@ -79,7 +79,7 @@ def test_every_stage_is_entered_with_the_messages_that_the_component_declares(na
     assert (declared is AGREEMENT) is not (folder / "messages.py").exists()
     texts = {
         path: path.read_text()
-        for part in (folder, folder.parent / "protocols")
+        for part in (folder, folder.parent / "common", folder.parent / "protocols")
         for path in part.rglob("*.py")
         if path.name != "messages.py"
     }

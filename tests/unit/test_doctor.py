@@ -24,7 +24,7 @@ from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.deploy.flow.server import FOREIGN, REFUSES, SILENT, SITE
+from fate_dp.deploy.flow.server import FATE_PATCHES, FOREIGN, REFUSES, SILENT
 from fate_dp.pipelines.cli.servers import print_findings
 
 
@@ -602,7 +602,7 @@ def test_a_broker_that_listens_to_the_network_is_one_although_fate_goes_by_loopb
 # The fence ----------------------------------------------------------------------------------------------------------
 
 
-def fenced(examined, path=SITE, **variables):
+def fenced(examined, path=FATE_PATCHES, **variables):
     return flow_checks.fence(with_site(examined, variables={"PYTHONPATH": str(path), **variables}).site)
 
 
@@ -610,10 +610,12 @@ def test_a_server_is_fenced_or_not(sound, tmp_path):
     assert fenced(sound).state == "ok"
     bare = fenced(sound, tmp_path)
     assert bare.state == "problem" and bare.said.startswith("FATE-Flow is not fenced: whoever is another party")
-    assert f"export PYTHONPATH={SITE}" in bare.cure
+    assert f"export PYTHONPATH={FATE_PATCHES}" in bare.cure
     (tmp_path / "sitecustomize.py").touch()
-    assert fenced(sound, f"{tmp_path}{os.pathsep}{SITE}").state == "problem", "another customisation comes first"
-    assert fenced(sound, f"{SITE}{os.pathsep}{tmp_path}").state == "ok"
+    assert fenced(sound, f"{tmp_path}{os.pathsep}{FATE_PATCHES}").state == "problem", (
+        "another customisation comes first"
+    )
+    assert fenced(sound, f"{FATE_PATCHES}{os.pathsep}{tmp_path}").state == "ok"
 
 
 def test_a_provider_with_a_customisation_of_its_own_is_not_fenced(sound, tmp_path):
@@ -639,7 +641,7 @@ def test_a_server_that_takes_any_job_is_told(sound):
         return flow_checks.parameters(with_site(sound, refuses_paths=refuses).site)
 
     assert said(True).state == "ok"
-    assert said(False).state == "problem" and f"export PYTHONPATH={SITE}" in said(False).cure
+    assert said(False).state == "problem" and f"export PYTHONPATH={FATE_PATCHES}" in said(False).cure
     assert said(None).state == "not seen"
 
 

@@ -17,7 +17,7 @@ from fate_dp.deploy.doctor.examination import findings, look
 from fate_dp.deploy.doctor.gathering import environment_from, examine, gather, provider_from
 from fate_dp.deploy.doctor.own_checks import environment_findings
 from fate_dp.deploy.flow.client import Answer, Credentials, FlowAddress, FlowSilent, ask, credentials_for
-from fate_dp.deploy.flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, SITE, FlowState
+from fate_dp.deploy.flow.server import ANSWERS, FATE_PATCHES, FOREIGN, REFUSES, SILENT, FlowState
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -131,11 +131,11 @@ def test_the_site_of_a_running_server(tmp_path):
 
 
 def test_of_a_servers_environment_nothing_is_kept_but_what_tells_of_the_fence(tmp_path, monkeypatch):
-    there = {"PYTHONPATH": str(SITE), "FATE_DP_FENCE_ALLOW": "a.B", "SECRET": "of this server"}
+    there = {"PYTHONPATH": str(FATE_PATCHES), "FATE_DP_FENCE_ALLOW": "a.B", "SECRET": "of this server"}
     monkeypatch.setattr(psutil.Process, "environ", lambda process: there)
     with flow_double({**VERSION, "server/query/all": SETTINGS, "provider/query?name=fate": []}) as (address, _):
         site = gather(tmp_path, address)
-        assert site.variables == {"PYTHONPATH": str(SITE), "FATE_DP_FENCE_ALLOW": "a.B"}
+        assert site.variables == {"PYTHONPATH": str(FATE_PATCHES), "FATE_DP_FENCE_ALLOW": "a.B"}
 
         def not_allowed(process):
             raise psutil.AccessDenied()
@@ -435,7 +435,7 @@ def test_fates_user_at_the_broker(answer, said, cure):
 def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
     # The double runs in this process, which was started without our folder.
-    monkeypatch.setattr(psutil.Process, "environ", lambda process: {"PYTHONPATH": str(SITE)})
+    monkeypatch.setattr(psutil.Process, "environ", lambda process: {"PYTHONPATH": str(FATE_PATCHES)})
     party(tmp_path / "parties")
     (tmp_path / "parties").chmod(0o700)
     settings = {key: told for key, told in SETTINGS.items() if key != "AUTHENTICATION"}

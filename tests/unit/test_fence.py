@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fate_dp.deploy.site import fence, fence_builder, fence_classes, fence_reader
+from fate_dp.deploy.fate_patches import fence, fence_builder, fence_classes, fence_reader
 from tests import fence_values as values
 from tests import hostile_pickles as hostile
 from tests.fence_values import read, receive, refused

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from fate_dp.deploy.site import fence
+from fate_dp.deploy.fate_patches import fence
 from tests import fence_values as values
 from tests import hostile_pickles as hostile
 from tests.fence_values import receive

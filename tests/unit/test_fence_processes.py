@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from fate_dp.deploy.fate_patches import fence
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.flow.server import SITE, server_environment
-from fate_dp.deploy.site import fence
+from fate_dp.deploy.flow.server import FATE_PATCHES, server_environment
 from tests import hostile_pickles as hostile
 from tests.fork_servers import make_place, serving
 from tests.support.cluster import party_server
@@ -68,7 +68,7 @@ def run_program(text, *path, **variables):
         capture_output=True,
         text=True,
         timeout=600,
-        cwd=SITE.parents[1],
+        cwd=FATE_PATCHES.parents[1],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), **variables},
     )
     return done.stdout.splitlines(), done.stderr
@@ -76,14 +76,14 @@ def run_program(text, *path, **variables):
 
 def attacked(marker, *path):
     """What becomes of each attack in a Python process with these folders on its path."""
-    root = str(SITE.parents[1])
+    root = str(FATE_PATCHES.parents[1])
     said, errors = run_program(PROGRAM.format(root=root, marker=str(marker)), *path)
     assert said, errors
     return json.loads(said[-1])
 
 
 def test_a_cold_process_is_fenced_before_the_first_message(marker):
-    told = attacked(marker, SITE)
+    told = attacked(marker, FATE_PATCHES)
     assert len(told) == 5, told
     assert all("FATE-DP's fence" in sentence and not sentence.endswith("ran") for sentence in told.values()), told
 
@@ -112,7 +112,7 @@ ctx.computing.get_standalone_session()._pool.shutdown()
 
 
 def test_a_value_of_a_table_is_refused_in_the_pool_and_in_the_task(marker):
-    said, errors = run_program(IN_A_POOL.format(root=str(SITE.parents[1]), marker=str(marker)), SITE)
+    said, errors = run_program(IN_A_POOL.format(root=str(FATE_PATCHES.parents[1]), marker=str(marker)), FATE_PATCHES)
     assert len(said) == 2 and all("FATE-DP's fence does not let in" in each for each in said), (said, errors)
     assert not marker.exists()
 
@@ -139,7 +139,7 @@ for read in (
 def test_a_child_of_a_fork_server_is_fenced_by_its_own_environment(tmp_path, marker):
     """The fork server has imported FATE before it knows what this child's operator lets in."""
     place = make_place(tmp_path)
-    task = TASK.format(root=str(SITE.parents[1]), message=hostile.dotted(marker).hex())
+    task = TASK.format(root=str(FATE_PATCHES.parents[1]), message=hostile.dotted(marker).hex())
     with serving(place, ("fate.arch.federation.api", "fate.arch.computing.serdes")):
         strict = place.run_task(task).stdout.splitlines()
         wider = place.run_task(task, more={fence.ALLOW: "tests.operators_class.Rate"}).stdout.splitlines()
@@ -176,10 +176,10 @@ for value in (numpy.arange(3), hostile.Command("touch " + {marker!r})):
 
 def test_an_executor_reads_by_the_fence_or_not_at_all(tmp_path, marker):
     """Spark gives its executors the task's functions as cloudpickle writes them; they carry the way to read by name."""
-    known = {"root": str(SITE.parents[1]), "marker": str(marker), "file": str(tmp_path / "mapper")}
-    _, errors = run_program(DRIVER.format(**known), SITE)
+    known = {"root": str(FATE_PATCHES.parents[1]), "marker": str(marker), "file": str(tmp_path / "mapper")}
+    _, errors = run_program(DRIVER.format(**known), FATE_PATCHES)
     assert not errors
-    said, _ = run_program(EXECUTOR.format(**known), SITE)
+    said, _ = run_program(EXECUTOR.format(**known), FATE_PATCHES)
     assert said[0] == "[array([0, 1, 2])]" and "FATE-DP's fence does not let in" in said[1]
     said, _ = run_program(EXECUTOR.format(**known))
     assert said == ["No module named 'fence'"] * 2
@@ -189,14 +189,16 @@ def test_an_executor_reads_by_the_fence_or_not_at_all(tmp_path, marker):
 def test_executors_get_the_folder(tmp_path):
     party_server.spark_environment(tmp_path)
     lines = (tmp_path / "spark" / "spark-defaults.conf").read_text().splitlines()
-    assert f"spark.executorEnv.PYTHONPATH {SITE}:{party_server.DAEMON_FOLDER}" in lines
+    assert f"spark.executorEnv.PYTHONPATH {FATE_PATCHES}:{party_server.DAEMON_FOLDER}" in lines
 
 
 def test_every_server_of_ours_has_the_folder_on_its_path(tmp_path):
     """Embedded ones and the cluster's, in the order that Python looks; the container's `start.sh` does the same."""
     home = open_home(tmp_path)
     path = server_environment(home)["PYTHONPATH"].split(os.pathsep)
-    assert str(SITE) in path and not list(home.python.glob("sitecustomize.py"))
-    started = (SITE.parent / "docker" / "start.sh").read_text()
-    assert "PYTHONPATH=$(python -c 'import fate_dp.deploy.site as site; print(site.__path__[0])')" in started
+    assert str(FATE_PATCHES) in path and not list(home.python.glob("sitecustomize.py"))
+    started = (FATE_PATCHES.parent / "docker" / "start.sh").read_text()
+    assert (
+        "PYTHONPATH=$(python -c 'import fate_dp.deploy.fate_patches as patches; print(patches.__path__[0])')" in started
+    )
     assert started.index("PYTHONPATH=") < started.index("\nservice start")

@@ -4,13 +4,13 @@ import json
 import subprocess
 import sys
 
-from fate_dp.deploy.flow.server import SITE
+from fate_dp.deploy.flow.server import FATE_PATCHES
 
 PROGRAM = """
 import json, pickle, random, sys
 sys.path.insert(0, {root!r})
 from hypothesis import given, settings, strategies as st
-from fate_dp.deploy.site import fence, fence_builder, fence_classes, fence_reader
+from fate_dp.deploy.fate_patches import fence, fence_builder, fence_classes, fence_reader
 from tests import fence_values
 from tests.hostile_pickles import name, text
 import numpy as np, pandas as pd, torch
@@ -69,7 +69,7 @@ print(json.dumps([told, sorted(seen)]))
 
 def test_no_stream_of_instructions_reaches_anything_outside():
     """Python itself tells of every import, file, program, socket and look-up by an unpickler: there is none."""
-    program = PROGRAM.format(root=str(SITE.parents[1]), examples=1500)
+    program = PROGRAM.format(root=str(FATE_PATCHES.parents[1]), examples=1500)
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-3000:]
     told, seen = json.loads(done.stdout.splitlines()[-1])

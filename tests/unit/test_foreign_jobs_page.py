@@ -10,7 +10,7 @@ from fate_flow.components.components.download import DownloadParam
 from fate_flow.components.components.upload import UploadParam
 
 from fate_dp.components.disclosure.declaration import catalogue
-from fate_dp.deploy.site import job_gate
+from fate_dp.deploy.fate_patches import job_gate
 
 PAGE = (Path(__file__).parents[2] / "docs" / "foreign_jobs.md").read_text(encoding="utf-8")
 LINEAR = "batch_size cv_param early_stop epochs init_param metrics output_cv_data tol"

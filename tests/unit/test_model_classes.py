@@ -9,7 +9,7 @@ from fate.components.components.nn.runner import homo_default_runner
 from fate.ml.nn.dataset.table import TableDataset
 from fate.ml.nn.trainer import trainer_base
 
-from fate_dp.deploy.site import model_classes
+from fate_dp.deploy.fate_patches import model_classes
 from fate_dp.privacy.private_files import HOME_VARIABLE
 
 FATES = "fate.components.components.nn"

@@ -16,11 +16,11 @@ from fate_dp.attacks.recorded_view import Ciphertexts, Message, RecordedView, Ta
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.components.common.wire import codec
 from fate_dp.components.common.wire.channel import Channel
-from fate_dp.deploy.flow.server import SITE
+from fate_dp.deploy.fate_patches import view_hook
+from fate_dp.deploy.flow.server import FATE_PATCHES
 from fate_dp.deploy.recorder import recording as recorder_module
 from fate_dp.deploy.recorder.fate_values import local_form, rust_ciphertexts, rust_modulus
 from fate_dp.deploy.recorder.recording import recorder_of, recording
-from fate_dp.deploy.site import view_hook
 from fate_dp.pipelines.jobs.text_tables import print_ledger
 from fate_dp.pipelines.report.job_ledger import ledger_of
 from fate_dp.pipelines.report.job_noise import noise_of
@@ -317,7 +317,7 @@ def test_fate_executes_components_through_the_hook_where_our_folder_is_on_the_pa
         "from fate.components.entrypoint.cli.component import execute_cli; "
         "print(execute_cli.execute_component_from_config.__module__)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(SITE)}
+    environment = {**os.environ, "PYTHONPATH": str(FATE_PATCHES)}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=environment)
     assert done.stdout.split() == ["view_hook"], done.stderr
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fate_dp.deploy.flow import server
 from fate_dp.deploy.flow.home import FlowHome, make_home, open_home
 from fate_dp.deploy.flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, ServerSetup, write_record
-from fate_dp.deploy.flow.server import SITE, stop_processes
+from fate_dp.deploy.flow.server import FATE_PATCHES, stop_processes
 from fate_dp.deploy.warm_start.control import is_switched_off
 from fate_dp.deploy.warm_start.fork_server import SHARERS as WARM_SHARERS
 from fate_dp.privacy.private_files import replace_file
@@ -83,7 +83,7 @@ def spark_environment(folder: Path) -> dict[str, str]:
     spark = folder / "spark"
     make_private_folder(spark)
     make_private_folder(spark / "local")
-    path = os.pathsep.join(map(str, (SITE, DAEMON_FOLDER)))
+    path = os.pathsep.join(map(str, (FATE_PATCHES, DAEMON_FOLDER)))
     defaults = SPARK_DEFAULTS.format(
         threads=SPARK_THREADS, host=HOST, java=JAVA_OPTIONS, python=sys.executable, daemon=DAEMON, path=path
     )

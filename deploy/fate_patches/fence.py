@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 # Further classes, separated by commas or blanks, each a module and one name in it.
 ALLOW = "FATE_DP_FENCE_ALLOW"
 # Whose classes no operator lets in: they do other things with what they hold than to keep it.
-NEVER = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "torch", "fate_utils", "fence", "sitecustomize"))
+OURS = {name.removesuffix(".py") for name in os.listdir(os.path.dirname(os.path.abspath(__file__)))}
+NEVER = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "torch", "fate_utils", *OURS))
 # Of a peer's table: ways to write keys and values, kinds of partitioners, and how many partitions it may announce.
 SERDES_TYPES, PARTITIONER_TYPES, MOST_PARTITIONS = range(2), range(4), 1 << 14
 

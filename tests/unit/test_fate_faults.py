@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from fate_dp.deploy.flow.server import SITE
+from fate_dp.deploy.flow.server import FATE_PATCHES
 
 PROGRAM = """
 import sys
 from types import SimpleNamespace
 from unittest.mock import MagicMock
-import sitecustomize
+import fate_faults
 # FATE's way to the broker, which only clusters need, is not installed everywhere.
 sys.modules["pika"] = MagicMock()
 from fate.arch.federation.backends.rabbitmq import _rabbit_manager as module
@@ -22,8 +22,8 @@ def put(url, **options):
     asked.append(url)
     return SimpleNamespace(status_code=statuses[min(len(asked), len(statuses)) - 1])
 module.requests.put = put
-sitecustomize.PATIENCE_SECONDS = {patience}
-sitecustomize.PAUSE_SECONDS = 0.01
+fate_faults.PATIENCE_SECONDS = {patience}
+fate_faults.PAUSE_SECONDS = 0.01
 print(module.RabbitManager("fate", "password", "127.0.0.1:1").create_queue("vhost", "queue"), len(asked))
 """
 
@@ -41,27 +41,27 @@ def run(refusals, *path, patience=30.0):
 
 @pytest.mark.parametrize("refusals", [0, 1, 5])
 def test_a_queue_is_asked_for_until_it_is_there(refusals):
-    done = run(refusals, SITE)
+    done = run(refusals, FATE_PATCHES)
     assert done.stdout.split() == ["True", str(refusals + 1)], done.stderr
 
 
 def test_a_queue_that_never_comes_fails_the_task_with_a_sentence():
     """FATE alone goes on and loses what it sends."""
-    done = run(10**6, SITE, patience=0.2)
+    done = run(10**6, FATE_PATCHES, patience=0.2)
     assert done.returncode != 0
     assert "The broker at 127.0.0.1:1 did not make the queue queue within 0 seconds" in done.stderr
 
 
 def test_the_environments_own_customisation_still_runs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("print('its own')\n")
-    assert run(0, SITE, tmp_path).stdout.split() == ["its", "own", "True", "1"]
+    assert run(0, FATE_PATCHES, tmp_path).stdout.split() == ["its", "own", "True", "1"]
 
 
 def test_other_programs_are_left_alone():
     """Nothing of FATE is imported for the change, and a Python without FATE starts as ever."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", "import sitecustomize, sys; print('fate' in sys.modules)"],
-        env={"PYTHONPATH": str(SITE)},
+        env={"PYTHONPATH": str(FATE_PATCHES)},
         capture_output=True,
         text=True,
     )
@@ -86,7 +86,7 @@ for ask in (
         [sys.executable, "-W", "ignore", "-c", program],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(SITE)},
+        env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
     )
     runner, arguments = done.stdout.splitlines()
     assert "item_name must be a class of networks, optimizers, datasets or runners" in runner

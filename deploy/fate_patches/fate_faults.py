@@ -1,0 +1,113 @@
+"""Three faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
+
+- Two parties of a task create its virtual host at RabbitMQ at the same moment. The second learns that it exists while
+  RabbitMQ still starts it, and may then be refused the queue that it asks for. FATE ignores the refusal: what it sends to
+  that queue is lost, and the other party waits for ever. `wait_for_queues` asks until the queue is there; a task that does
+  not get it fails and says so.
+- For each operation on a table FATE notes which functions called it, with the source lines around each call, and uses the
+  names alone. In the end it lays all of it out in a table, which it logs at a level that FATE-Flow drops: more than half of
+  the CPU time of a small task. `skip_source_lookup` notes the names without reading source and lays out only what is
+  logged. The log is the same.
+- A table of the standalone engine that Python's garbage collector finds removes itself from FATE's register of tables. If
+  that happens while the same thread writes there, the thread waits for a lock that it holds, and all parties of the machine
+  with it. `keep_collector_out` lets nothing be collected meanwhile.
+
+Imports Python's own modules only, since every process of FATE-Flow starts with it.
+"""
+
+import gc
+import os
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+PATIENCE_SECONDS = 30.0
+PAUSE_SECONDS = 0.1
+# The innermost frames are the profile's own and the outermost the program's, in FATE's reckoning.
+OWN_FRAMES, OUTERMOST_FRAMES = 2, 2
+
+
+def wait_for_queues(module: "Any") -> None:
+    """Let `create_queue` of FATE's RabbitManager return when the queue is there."""
+    ask_once = module.RabbitManager.create_queue
+
+    def create_queue(self, vhost: "Any", queue_name: "Any") -> bool:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not ask_once(self, vhost, queue_name):
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"The broker at {self.endpoint} did not make the queue {queue_name} within {PATIENCE_SECONDS:.0f} "
+                    "seconds; its log says why."
+                )
+            time.sleep(PAUSE_SECONDS)
+        return True
+
+    module.RabbitManager.create_queue = create_queue
+
+
+def skip_source_lookup(module: "Any") -> None:
+    """Let FATE's profile note callers by name only, and lay out no more than is logged."""
+    lay_out = module._ComputingTimer.computing_statistics_table
+
+    def call_stack_strings() -> list:
+        # Names only: a list of frames, this one among them, would keep all that they hold until it is collected.
+        frame: FrameType | None
+        calls, frame = [], sys._getframe()
+        while frame is not None:
+            calls.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        return [
+            f"[{os.path.basename(code.co_filename)}:{line}]{code.co_name}"
+            for code, line in calls[OWN_FRAMES:-OUTERMOST_FRAMES]
+        ]
+
+    def computing_statistics_table(timer_aggregator: "Any" = None) -> "Any":
+        # The callers stand in the detailed table only, which FATE logs for those who debug it.
+        if not module.profile_logger.isEnabledFor(module.logging.DEBUG):
+            for item in module._ComputingTimer._STATS.values():
+                item.function_stack = ""
+        return lay_out(timer_aggregator=timer_aggregator)
+
+    module._call_stack_strings = call_stack_strings
+    module._ComputingTimer.computing_statistics_table = staticmethod(computing_statistics_table)
+
+
+class NothingCollected:
+    """Python's garbage collector rests while any thread is within this context."""
+
+    def __init__(self) -> None:
+        # What is collected as a thread enters may enter itself.
+        self._lock, self._inside, self._collects = threading.RLock(), 0, False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._collects = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *error: "Any") -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._collects:
+                gc.enable()
+
+
+def keep_collector_out(module: "Any") -> None:
+    """Let FATE's standalone engine write its register of tables without garbage collection in between."""
+    register, nothing_collected = module._TableMetaManager, NothingCollected()
+
+    def uncollected(change: "Any") -> "Any":
+        def changed(cls, *arguments: "Any", **named: "Any") -> "Any":
+            with nothing_collected:
+                return change(cls, *arguments, **named)
+
+        return classmethod(changed)
+
+    for name in ("add_table_meta", "destroy_table"):
+        setattr(register, name, uncollected(getattr(register, name).__func__))
