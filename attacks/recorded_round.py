@@ -25,6 +25,7 @@ from scipy.special import ndtr
 from torch import nn
 
 from fate_dp.components.common.federation import Federation
+from fate_dp.components.common.vocabulary import with_new_names
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights, load_flat
@@ -94,10 +95,10 @@ def recorded_round(view: RecordedView) -> RecordedRound:
             f"The view of {view.task.name} holds no whole round: no terms, start weights or messages."
         )
     settings = _settings_of(agreed["parameters"])
-    if settings.aggregation not in (SECURE_SUM, LOCAL) or settings.unit != RECORD or settings.local_steps > 1:
+    if settings.aggregation not in (SECURE_SUM, LOCAL) or settings.privacy != RECORD or settings.local_steps > 1:
         raise InvalidArgument(
-            f"The training of {view.task.name} is of aggregation {settings.aggregation}, unit {settings.unit} and "
-            f"{settings.local_steps} local steps; rounds of secure_sum or local, unit record and one step are read."
+            f"The training of {view.task.name} is of aggregation {settings.aggregation}, privacy {settings.privacy} and "
+            f"{settings.local_steps} local steps; rounds of secure_sum or local, privacy record and one step are read."
         )
     if settings.batch_size < settings.records:
         raise InvalidArgument(
@@ -120,9 +121,9 @@ def recorded_round(view: RecordedView) -> RecordedRound:
 
 
 def _settings_of(parameters: dict[str, Any]) -> TrainSettings:
-    """Views that were recorded by earlier releases have further keys of ``adaptive``."""
+    """Views that were recorded by earlier releases have further keys of ``adaptive``, and other names."""
     known = {name: value for name, value in parameters["adaptive"].items() if name in ADAPTIVE_KEYS}
-    return given_settings({**parameters, "adaptive": known})
+    return given_settings(with_new_names("dp_homo_nn", {**parameters, "adaptive": known}))
 
 
 def _promised(promise: dict[str, Any]) -> tuple[float, float]:

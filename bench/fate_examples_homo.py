@@ -29,11 +29,11 @@ PARTIES = ("9999", "10000", "9998")
 
 
 def default_auc(fold: Fold, epsilon: float) -> float:
-    """Held-out AUC of a training whose job names ``records`` and ``epsilon`` (nats) only."""
+    """Held-out AUC of a training whose job names ``records``, ``epsilon`` (nats) and delta only."""
     features, labels = np.hstack(fold.train_parts).astype(np.float32), fold.train_labels
     module = build_model(ModelSpec("logistic_regression", features.shape[1], classes=2))
     gradients, start = RecordGradients(module), flat_weights(module)
-    settings = TrainSettings(records=len(labels), epsilon=epsilon)
+    settings = TrainSettings(records=len(labels), epsilon=epsilon, delta=1e-5)
     settings, terms = settled(settings, calibrated(settings, round_terms(settings, PARTIES, len(start))))
     clients = [
         Client(ArrayRows(features[places], labels[places], gradients), terms, position=position)

@@ -6,7 +6,7 @@
 
 - *flips*: label_flip, then ``dp_hetero_lr`` (Taylor, 100 epochs); epsilon of labels, delta 0. With *auto*, *swap*,
   *posterior* and the source's *resample* as modes of flipback.
-- *noise*: ``noise: label`` of ``dp_hetero_lr``, noise on X^T t drawn once; epsilon of labels, delta 1e-5.
+- *noise*: ``privacy: label`` of ``dp_hetero_lr``, noise on X^T t drawn once; epsilon of labels, delta 1e-5.
 - *sgd label*: logistic regression by gradient descent with Gaussian noise in every step, as much as hides one label:
   rows are clipped to the norm R of a typical row, and a changed label moves the sum of gradients by at most R.
 - *sgd record*: the same with each record's gradient clipped, as much noise as hides a whole replaced record: a **stronger**

@@ -3,7 +3,7 @@
     python -m bench.label_noise [--adult]
 
 Held-out AUC of `dp_hetero_lr` (Taylor) at equal epsilon, delta 1e-5 for noise and 0 for flips, labels private and features
-not: on flips (label_flip, then training without noise), with noise on X^T t (noise label), and on true labels. Columns are
+not: on flips (label_flip, then training without noise), with noise on X^T t (privacy label), and on true labels. Columns are
 raw (standardised) or one-hot, 16 quantile bins each and categories as they are. Statistics and quantiles are of the training
 rows: features are constants of either guarantee, so they cost no epsilon.
 
@@ -182,7 +182,7 @@ def descend(hessian, linear, optimizer, bare=None, start=None, epochs=EPOCHS):
 
 
 def noisy_weights(moments, terms, rows, noise, optimizer=None, start=None, epochs=EPOCHS):
-    """Weights of a training with noise label.
+    """Weights of a training with privacy label.
 
     :param moments: X^T X and X^T t of clipped rows and targets.
     :param noise: values of `LabelNoise`, of all columns.

@@ -44,7 +44,7 @@ from .ledger.database import WEIGHTS
 from .ledger.datasets import NUMBERED, base_name
 from .ledger.entries import BudgetCap
 from .private_files import AnyPath, publish_if_absent, replace_file
-from .validation import positive, whole
+from .validation import DEFAULT_DELTA, positive, whole
 
 logger = logging.getLogger(__name__)
 BY_COLUMNS = "columns:[0-9a-f]{16}"
@@ -70,7 +70,7 @@ opens the guest's own weights, which no cap withholds."""
 EVERY_COMPONENT = "every component"
 DEFAULT_RECORD_BYTES = 1 << 26
 MOST_RECORD_BYTES = 1 << 32
-DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=1e-6)
+DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=DEFAULT_DELTA)
 MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 Cap = TypeVar("Cap", int, BudgetCap)

@@ -12,6 +12,8 @@ from collections.abc import Collection
 from numbers import Integral, Real
 from typing import TypeGuard
 
+DEFAULT_DELTA = 1e-6
+"""Of every guarantee and every total that names none."""
 MIN_SENSITIVITY, MAX_SENSITIVITY = 1e-150, 1e150
 PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
 """What FATE takes as the id of a party, and every file system as a name."""

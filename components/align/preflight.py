@@ -293,6 +293,7 @@ def _checked_key(facts: dict, settings: Settings, owner: str) -> PublicKey:
     if not re.fullmatch(rf"[0-9a-f]{{{2 * SESSION_BYTES}}}", str(facts["session"])):
         raise Refusal(f"The {owner} sent no half of a session's name, {SESSION_BYTES} bytes in hex.")
     key = PublicKey.from_wire(facts["public_key"])
-    if key.key_length != settings.key_length:
-        raise Refusal(f"The {owner} sent a key of {key.key_length} bits; key_length is {settings.key_length}.")
+    wanted = settings.he_param["key_length"]
+    if key.key_length != wanted:
+        raise Refusal(f"The {owner} sent a key of {key.key_length} bits; he_param.key_length is {wanted}.")
     return key

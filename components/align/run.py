@@ -42,7 +42,7 @@ STAGES = ("tags", "matches", "masks", "shares")
 def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, Alignment]:
     """This party's part; returns (frame of shares, `Alignment`). Raises ValueError, one sentence, at both parties."""
     check_parties(ctx)
-    _, private_key = generate_keypair(settings.key_length, primes=3)
+    _, private_key = generate_keypair(settings.he_param["key_length"], primes=3)
     preflight, hidden = Terms(ctx, settings, frame, private_key), settings.hide_size
     terms, role = preflight.agree(), preflight.role
     other_key = peer_key(preflight, terms)

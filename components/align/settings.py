@@ -3,10 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fate_dp.crypto.paillier import MIN_KEY_LENGTH
-
 from ..common.parameters import label_source, mapping, number, parameter
 from ..common.preflight import Refusal
+from ..common.vocabulary import he_parameter
 
 MAX_EPSILON = 20.0
 DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}
@@ -60,13 +59,7 @@ class Settings:
         None,
         check=hide_size,
     )
-    key_length: int = parameter(
-        "bits of the Paillier keys, at least 2048",
-        2048,
-        at_least=MIN_KEY_LENGTH,
-        at_most=8192,
-        note="Bits of the Paillier keys; a whole number of at least 2048.",
-    )
+    he_param: dict[str, Any] = he_parameter()
     label_source: str | None = parameter(
         "namespace/name/column of labels that the guest's operator declared public",
         None,
@@ -84,4 +77,4 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Builtins, the same at all parties that were asked for the same."""
-        return {"key_length": self.key_length, "hide_size": self.hide_size and asdict(self.hide_size)}
+        return {"he_param": self.he_param, "hide_size": self.hide_size and asdict(self.hide_size)}

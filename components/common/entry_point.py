@@ -11,7 +11,9 @@ from typing import Any
 from fate.components.core import cpn
 from fate.components.core.params import Parameter as FateParameter
 
+from .job_files import JobFiles
 from .parameters import Parameter, parameters_of, settings_of
+from .vocabulary import refuse_old_names
 
 
 def with_parameters(
@@ -35,8 +37,14 @@ def with_parameters(
         for argument, kind in kinds.items()
     }
 
+    component = stage.__module__.split(".")[-2:][0]
+    known = {each.name for declared in taken.values() for each in declared}
+
     @wraps(stage)
     def called(ctx: Any, role: Any, **given: Any) -> Any:
+        files = JobFiles.of_this_task()
+        # FATE passes over what it does not know; a task that predicts may still carry what its training was given.
+        refuse_old_names(component, known, files.given() if files else {})
         for argument, declared in taken.items():
             values = {each.name: given.pop(each.name, each.shown_default) for each in declared}
             given[argument] = values if argument in whole else settings_of(kinds[argument], values)

@@ -124,6 +124,10 @@ class JobFiles:
         """The task's name in the job."""
         return self.parameters.parents[2].name
 
+    def given(self) -> dict[str, Any]:
+        """The task's parameters at this party, those among them that its component does not know."""
+        return _content(self.parameters).get("parameters") or {}
+
     def plan(self) -> JobPlan | None:
         """The job's DAG; None at a party where the job was not submitted."""
         content = _content(self.parameters.parents[LEVELS - 1] / DAG)

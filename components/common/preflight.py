@@ -206,7 +206,7 @@ MIN_NUMBER_SHOWN = 5e-7
 # stand on any page. A record of this name it shows line by line, above the table.
 LINES_OF_A_PAGE, CHIEF_RECORD = 10, "upload"
 CHIEF_FACTS = re.compile(
-    r"(mechanism|unit|delta|observers|(joined )?rows|(rows|records) of (this party|all parties))$"
+    r"(mechanism|privacy|labels|delta|observers|(joined )?rows|(rows|records) of (this party|all parties))$"
     r"|.*\bepsilon|.*have differential privacy"
 )
 

@@ -69,6 +69,15 @@ class LabelPrivacy:
         single = len(self.releases) == 1 and self.private and not self.derived and not self.delta
         return self.releases[0] if single else None
 
+    @property
+    def in_words(self) -> str:
+        """What the labels are, for a summary."""
+        if not self.private:
+            return "declared public"
+        if self.delta:
+            return "true ones, behind noise on their sums"
+        return "flips of label_flip, at their own epsilon"
+
     def refuse_numbers(self, family: str) -> None:
         """Noisy numbers are no classes, nor chances of one."""
         if family == "binomial" and any(release.bounds is not None for release in self.releases):

@@ -16,6 +16,7 @@ from typing import Any
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
 from ..common.job_files import JobPlan, data_inputs, outputs_read
+from ..common.vocabulary import with_new_names
 from .declaration import (
     EVERY,
     FEATURES,
@@ -232,7 +233,8 @@ class Walk:
             (party.get("tasks") or {}).get(name, {}).get("parameters")
             for party in (self.plan.dag.get("party_tasks") or {}).values()
         ]
-        variants = [common, *({**common, **parameters} for parameters in own if parameters)]
+        given = [common, *({**common, **parameters} for parameters in own if parameters)]
+        variants = [with_new_names(task["component_ref"], each) for each in given]
         trained = self._training_of(name)
         if trained is not None:
             # What a model was trained with holds for its predictions, whose task is not told again.

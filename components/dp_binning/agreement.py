@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from typing import Any
 
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
@@ -26,8 +27,9 @@ from ..common.frames import (
 )
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
+from ..common.vocabulary import LABEL, RECORD
 from .own_columns import checked_rules, event_blocks, quantile_charges
-from .settings import FLIPS, LABEL, LAPLACE, NOISY, RECORD, QuantileBins, Rule, Settings
+from .settings import LAPLACE, NOISY, QuantileBins, Rule, Settings
 
 PURPOSE = "dp_binning"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this binning."
@@ -50,6 +52,12 @@ class Agreement(Preflight):
     noise: BinCountNoise | LaplaceBinCountNoise | None = field(init=False, default=None)
     charges: Charges | None = field(init=False, default=None)
     charged: Charged = field(init=False, default_factory=list)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Parameters that must be the same at all parties."""
+        settings = self.settings
+        return {"woe": settings.woe, "privacy": settings.privacy, "key_length": settings.he_param["key_length"]}
 
     @property
     def bins(self) -> int:
@@ -114,14 +122,7 @@ class HostAgreement(Agreement):
         if self.settings.privacy == RECORD:
             self.add_noise(len(self.rules), 0, 2 * self.bins, self.observers)
         self.check_cap()
-        return {
-            "digest": alignment_digest(self.frame),
-            "woe": self.settings.woe,
-            "privacy": self.settings.privacy,
-            "key_length": self.settings.key_length,
-            "columns": len(self.rules),
-            "bins": self.bins,
-        }
+        return {"digest": alignment_digest(self.frame), **self.asked, "columns": len(self.rules), "bins": self.bins}
 
 
 @dataclass
@@ -149,15 +150,14 @@ class GuestAgreement(Agreement):
             refuse_derived_labels(home_of(self.ctx), self.frame)
         else:
             self.labels = find_label_privacy(home_of(self.ctx), self.frame, self.settings.label_source)
-            check_level(self.settings.privacy, self.labels)
+            check_unprotected(self.labels)
             self._check_classes()
         return {}
 
     def commit(self, hosts: dict[str, dict]) -> dict:
         check_aligned(self.frame, hosts)
         for name, facts in hosts.items():
-            for called in ("woe", "privacy", "key_length"):
-                asked = getattr(self.settings, called)
+            for called, asked in self.asked.items():
                 if facts[called] != asked:
                     raise Refusal(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
@@ -168,7 +168,7 @@ class GuestAgreement(Agreement):
             self.add_noise(len(self.rules), columns, bins + 2 * self.bins, self.observers)
         self.check_cap()
         return {
-            "flips": self.labels.epsilon if self.settings.privacy == FLIPS and self.labels else None,
+            "flips": self.labels.epsilon if self.labels and self.labels.private else None,
             "sigma": self.noise.sigma if self.noise else None,
         }
 
@@ -185,13 +185,11 @@ class GuestAgreement(Agreement):
             raise ValueError("All labels are of one class; both 1 and others must occur.")
 
 
-def check_level(privacy: str, labels: LabelPrivacy) -> None:
+def check_unprotected(labels: LabelPrivacy) -> None:
     """Whether labels of which the ledger knows this can do without noise; raises ValueError."""
     flips = labels.flips
-    if privacy == FLIPS and (flips is None or flips.classes != 2 or flips.bounds is not None):
+    if labels.private and (flips is None or flips.classes != 2 or flips.bounds is not None):
         raise Refusal(
-            "privacy is flips, but the labels are not flips of two classes as label_flip released them; put label_flip "
-            "directly before this task, or set privacy to label."
+            "privacy is none, but the labels are neither public nor flips of two classes as label_flip released them; put "
+            "label_flip directly before this task, or set privacy to label."
         )
-    if privacy != FLIPS and labels.private:
-        raise Refusal("privacy is none, but the labels are not declared public; set it to flips, label or record.")

@@ -54,7 +54,7 @@ def ask_guest(ctx: Context, codes: Table, bins: TableBins, declared: int, rows: 
     """
     key = PublicKey.from_wire(ctx.guest.get("public_key"))
     if key.key_length != key_length:
-        raise ValueError(f"The guest sent a key of {key.key_length} bits; key_length is {key_length}.")
+        raise ValueError(f"The guest sent a key of {key.key_length} bits; he_param.key_length is {key_length}.")
     layout = table_layout(rows, 1, key)
     places = codes.mapValues(bins.places)
     kernel = partial(add_by_bin, bins=declared, public_key=key)

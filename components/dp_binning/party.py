@@ -2,10 +2,9 @@
 
 Who learns what, beside its own table (`label_sums` says how):
 
-- flips: every host the sums of flipped labels in its bins, which is post-processing of the flips;
 - label: every host those sums with the guest's noise; the guest's own counts are exact, and stay at the guest;
 - record: the same, and both counts of every bin get noise of the column's own party, so that every model may be shown;
-- none: every host the sums of labels that are public.
+- none: every host the sums of labels that are flips, which is post-processing of these, or public.
 
 The guest learns nothing of a host's rows but how many columns and bins the host declared. Nobody sends another party
 anything for a single record but blinded ciphertexts. Tables of bins' numbers stay at their parties, each as private as the
@@ -27,14 +26,14 @@ from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS
 from ..common.federation import Context, check_roles
 from ..common.frames import DataFrame, require_numeric, require_rows
 from ..common.preflight import Preflight, Refusal, show_summary
+from ..common.vocabulary import NONE, RECORD
 from .agreement import Agreement, GuestAgreement, HostAgreement
 from .label_sums import ask_guest, serve_hosts
 from .own_columns import NOT_NUMERIC, bin_events, bin_totals, code_blocks, table_bins, with_codes
-from .settings import FLIPS, NOISY, RECORD, Settings
+from .settings import NOISY, Settings
 
 MECHANISMS = {
-    "flips": "none beyond the flips of the labels",
-    "none": "none, on labels that are public",
+    "none": "none of its own",
     "label": "noise of the guest on sums of labels by bin",
     "record": "noise of every party on its counts by bin",
 }
@@ -61,7 +60,7 @@ def train_guest(ctx: Context, settings: Settings, frame: DataFrame, output_data:
     codes = code_blocks(frame, bins)
     counts = None
     if settings.woe:
-        serve_hosts(ctx, own.events, frame.shape[0], own.hosts_bins, settings.key_length, own.noise)
+        serve_hosts(ctx, own.events, frame.shape[0], own.hosts_bins, settings.he_param["key_length"], own.noise)
         if bins.total:
             counts = ones_and_others(bin_events(codes, own.events, bins), bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
@@ -78,7 +77,7 @@ def train_host(ctx: Context, settings: Settings, frame: DataFrame, output_data: 
     codes = code_blocks(frame, bins)
     counts = None
     if settings.woe:
-        events = ask_guest(ctx, codes, bins, own.bins, frame.shape[0], settings.key_length)
+        events = ask_guest(ctx, codes, bins, own.bins, frame.shape[0], settings.he_param["key_length"])
         counts = ones_and_others(events, bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
     finish(own, terms, bins, counts, output_model)
@@ -107,7 +106,7 @@ def evidence_of(counts: BinTable, span: tuple[int, int], terms: dict, settings: 
     """Of one column, whose bins are those from the first of ``span`` to before the second; flips are reverted."""
     first, last = span
     table = BinTable(counts.events[first:last], counts.others[first:last])
-    if settings.privacy == FLIPS:
+    if settings.privacy == NONE and terms["flips"] is not None:
         table = table.with_flips_reverted(terms["flips"])
     return ColumnCounts(table, weight_of_evidence(table, settings.smoothing))
 
@@ -147,12 +146,15 @@ def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts], flips:
     settings = own.settings
     facts: dict[str, Any] = {
         "mechanism": MECHANISMS[settings.privacy] if settings.woe else UNCOUNTED,
+        "privacy": settings.privacy,
         "rows of this party": own.frame.shape[0],
     }
     if settings.privacy in NOISY:
         facts["epsilon (nats, unit record, replace-one)"] = settings.epsilon
         facts["delta"] = settings.released_delta
-    elif flips is not None:
+    elif settings.woe:
+        facts["labels"] = "declared public" if flips is None else "flips of label_flip, at their own epsilon"
+    if flips is not None:
         facts["epsilon of the labels (nats, unit label, replace-one)"] = flips
     if own.noise is not None:
         facts[LAW] = settings.noise

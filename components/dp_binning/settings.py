@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
-from fate_dp.privacy.validation import check_delta, whole
+from fate_dp.privacy.validation import whole
 
 from ..common.parameters import OneOf, label_source, parameter
 from ..common.preflight import Refusal
+from ..common.vocabulary import LABEL, NONE, RECORD, delta_parameter, he_parameter
 
-LABEL, RECORD, FLIPS, NONE = LEVELS = ("label", "record", "flips", "none")
-"""What noise protects: the guest's labels from hosts, every party's records from everybody; flips that were released
-before, or nothing, which needs labels that are public."""
+LEVELS = (LABEL, RECORD, NONE)
+"""What noise protects: the guest's labels from hosts, every party's records from everybody; or nothing, which needs labels
+that are flips of label_flip, or public."""
 NOISY = (LABEL, RECORD)
 GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
@@ -91,11 +92,6 @@ def other_columns(value: Any) -> Rule:
     return rule("other_columns", value)
 
 
-def delta(value: Any) -> float:
-    """A number greater than 0 and less than 1."""
-    return check_delta(value)
-
-
 @dataclass(frozen=True)
 class Settings:
     """How columns are cut, and what noise protects in the counts by bin."""
@@ -112,8 +108,8 @@ class Settings:
         check=other_columns,
     )
     privacy: str = parameter(
-        "what noise on the counts protects: label, record, flips (flipped labels, no noise) or none",
-        FLIPS,
+        "what noise on the counts protects: label, record, or none, where labels are flips of label_flip or public",
+        NONE,
         check=OneOf(LEVELS),
     )
     epsilon: float | None = parameter(
@@ -121,9 +117,7 @@ class Settings:
         None,
         above=0,
     )
-    delta: float = parameter(
-        "delta of the noise on the counts, with noise gaussian; with laplace it is 0", 1e-6, check=delta
-    )
+    delta: float = delta_parameter("the noise on the counts, with noise gaussian; with laplace it is 0")
     noise: str = parameter(
         "law of this party's noise on the counts: gaussian, or laplace for delta 0, which is less for few columns",
         GAUSSIAN,
@@ -145,14 +139,12 @@ class Settings:
         None,
         check=label_source,
     )
-    key_length: int = parameter(
-        "bits of the guest's Paillier key", 2048, at_least=2048, at_most=8192, note="Bits of the modulus."
-    )
+    he_param: dict[str, Any] = he_parameter()
 
     def __post_init__(self) -> None:
         """Raise ValueError unless what protects has an epsilon, and nothing else has one."""
-        if not self.woe and (self.privacy != FLIPS or self.epsilon is not None):
-            given = f"privacy is {self.privacy}" if self.privacy != FLIPS else f"epsilon is {self.epsilon!r}"
+        if not self.woe and (self.privacy != NONE or self.epsilon is not None):
+            given = f"privacy is {self.privacy}" if self.privacy != NONE else f"epsilon is {self.epsilon!r}"
             raise Refusal(f"woe is false, which counts nothing that could be protected, but {given}; leave it out.")
         if (self.privacy in NOISY) != (self.epsilon is not None):
             wanted = "a finite number above 0" if self.privacy in NOISY else "left out"

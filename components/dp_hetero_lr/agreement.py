@@ -18,6 +18,7 @@ from ..common import frames
 from ..common.federation import Context, data_parties, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
+from ..common.vocabulary import NONE
 from ..protocols.optimizers import batch_bounds, check_batches, check_few_valued_batches, default_optimizer
 from ..protocols.training_terms import (
     BINARY,
@@ -35,7 +36,7 @@ from .model import check_header, columns_of, estimators_of, has_intercept, heade
 from .noise import OwnNoise, check_own_part
 from .rows import refusal, shows_few_values
 from .scores import ScoreRelease
-from .settings import MAX_START, NONE, TrainSettings
+from .settings import MAX_START, TrainSettings
 
 Facts = Mapping[str, dict]  # {name of a host: what it told of itself}
 _NO_FLIPS = 100.0
@@ -301,7 +302,7 @@ def accept_terms(
         )
     check_same_classes(warm_start, terms.classes)
     rounds = list(terms.flipback_epochs)
-    planned = settings.flipback.planned_epochs(descent.epochs) if settings.noise == NONE else []
+    planned = settings.flipback.planned_epochs(descent.epochs) if settings.privacy == NONE else []
     if rounds != planned[: len(rounds)]:
         raise Refusal("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
     if rounds and terms.models > 1:

@@ -73,7 +73,7 @@ def predict(
 
 @dp_hetero_lr.cross_validation()
 @with_plain_messages(MESSAGES)
-@with_parameters(leave_out=("train_scores", "noise_epsilon", "noise_delta", "noise_radius"))
+@with_parameters(leave_out=("train_scores", "epsilon", "delta", "clip"))
 def cross_validation(
     ctx: Any,
     role: Role,

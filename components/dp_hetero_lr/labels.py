@@ -23,8 +23,9 @@ from ..common.charges import PartyHome
 from ..common.frames import DataFrame, distinct_labels
 from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
+from ..common.vocabulary import LABEL, NONE
 from ..protocols.training_terms import BINARY, class_names
-from .settings import LABEL, NONE, TrainSettings
+from .settings import TrainSettings
 
 
 def one_vs_rest(labels: np.ndarray, classes: Sequence[float]) -> np.ndarray:
@@ -36,7 +37,7 @@ def privacy_and_classes(
     home: PartyHome, frame: DataFrame, settings: TrainSettings
 ) -> tuple[LabelPrivacy, tuple[float, ...]]:
     """At the guest: what its ledger knows of the labels, and the classes that the training tells apart."""
-    if settings.noise == LABEL:
+    if settings.privacy == LABEL:
         return privacy_of_true_labels(home, frame, settings), BINARY
     privacy = find_label_privacy(home, frame, settings.label_source)
     privacy.refuse_numbers(settings.family)
@@ -44,7 +45,7 @@ def privacy_and_classes(
 
 
 def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSettings) -> LabelPrivacy:
-    """At the guest with noise label: of the model, whose labels are true ones of a declared source.
+    """At the guest with privacy label: of the model, whose labels are true ones of a declared source.
 
     Nothing is asked of a label but whether it lies in its domain, a fact that all neighbours share: the other parties see
     whether the job goes on.
@@ -53,17 +54,17 @@ def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSet
         ValueError: the source or the epsilon is missing or not declared, or the labels are public, derived or none.
     """
     source = settings.label_source
-    if settings.noise_epsilon is None or source is None:
-        missing = "noise_epsilon" if settings.noise_epsilon is None else "label_source"
-        raise Refusal(f"noise is label, but the guest sets no {missing}; set it there, beside noise.")
+    if settings.epsilon is None or source is None:
+        missing = "epsilon" if settings.epsilon is None else "label_source"
+        raise Refusal(f"privacy is label, but the guest sets no {missing}; set it there, beside privacy.")
     check_source(home, frame, source)
     if home.policy.source(source).public:
-        raise Refusal(f"noise is label, but {source} was declared public at the guest; set noise to none.")
+        raise Refusal(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
     if not distinct_labels(frame, limit=2) <= set(BINARY):
-        raise ValueError("A label is neither 0 nor 1; noise label is for two classes.")
+        raise ValueError("A label is neither 0 nor 1; privacy label is for two classes.")
     refuse_derived_labels(home, frame)
     settings.check_classes()
-    return LabelPrivacy.of_noise(source, settings.noise_epsilon, settings.noise_delta)
+    return LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
 
 
 def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:
@@ -105,7 +106,7 @@ class Relabelling:
         if settings.family != "binomial" or flips is None or flips.classes != 2 or flips.bounds is not None:
             return
         # With noise, flipback auto means none; other modes are refused.
-        if settings.flipback.mode != "none" and settings.noise == NONE:
+        if settings.flipback.mode != "none" and settings.privacy == NONE:
             self._flipback = Flipback(
                 settings.flipback, labels, flips.epsilon, stream=secrets.SystemRandom(), sigmoid=settings.sigmoid
             )

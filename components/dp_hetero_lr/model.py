@@ -248,7 +248,8 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "classes": class_names(model.terms.classes) if binomial else "none",
         "sigmoid": model.settings.sigmoid if binomial else "none",
         "flipback mode": flipback_mode,
-        "noise": model.noise["kind"],
+        "privacy": model.settings.privacy,
+        "labels": privacy.in_words,
         "features and labels have differential privacy (unit record)": _promise(model.noise),
         "fingerprint of all data parties' keys": model.keys_fingerprint,
         "epochs run": model.epochs_run,
@@ -284,7 +285,7 @@ def host_summary(model: PartyModel, release: CountedScores) -> dict:
         "epochs run": model.epochs_run,
         "joint scores shown to the guest (different models, all jobs)": release.released(),
         "cap on them": release.cap,
-        "noise": model.noise["kind"],
+        "privacy": model.settings.privacy,
         "features have differential privacy (unit record)": _promise(model.noise),
     }
 

@@ -30,6 +30,7 @@ from ..common.charges import Charges
 from ..common.federation import Context, data_parties, others, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
+from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols import training_terms
 from ..protocols.training_terms import NoiseTerms, PartyNoise, TrainingTerms
 from .cross_product.protocol import CrossProduct
@@ -37,7 +38,7 @@ from .labels import Relabelling
 from .model import PartyModel
 from .rows import UNIT, Block
 from .scores import ScoreRelease
-from .settings import LABEL, NONE, TrainSettings
+from .settings import TrainSettings
 
 PURPOSE = "dp_hetero_lr"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this noise."
@@ -54,21 +55,27 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
     kind, *of_hosts = (part.kind if part else NONE for part in (own, *hosts.values()))
     for name, of_host in zip(hosts, of_hosts):
         if of_host != kind:
-            raise Refusal(f"noise is {kind} at the guest and {of_host} at {name}; all parties must set the same.")
+            wanted, found = as_asked(kind), as_asked(of_host)
+            raise Refusal(f"privacy is {wanted} at the guest and {found} at {name}; all parties must set the same.")
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))
     if own.kind == LABEL and not own.multipliers[training_terms.TRAINING]:
-        raise Refusal("noise is label, but the guest sets no noise_epsilon, which is that of its labels; set it there.")
+        raise Refusal("privacy is label, but the guest sets no epsilon, which is that of its labels; set it there.")
     if not any(part.multipliers[training_terms.TRAINING] for part in parties):
         raise Refusal(
-            f"noise is {kind}, but no party sets noise_epsilon, so nobody would add any; set it at the parties "
-            "whose records are to be protected, or set noise to none."
+            f"privacy is {RECORD}, but no party sets epsilon, so nobody would add noise; set it at the parties whose records are to "
+            "be protected, or set privacy to none."
         )
     terms = NoiseTerms(kind, training_terms.TRAINING, parties)
     for fit in terms.fits:
         terms.of_fit(fit).check_size(rows)
     return terms
+
+
+def as_asked(kind: str) -> str:
+    """The parameters that make noise of this kind."""
+    return kind if kind in (NONE, LABEL) else f"{RECORD} with noise_spread {kind}"
 
 
 def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: int, features: tuple[int, ...]) -> None:
@@ -88,7 +95,7 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
 
 @dataclass
 class OwnNoise:
-    """Of a party that may add noise or none; without a noise_epsilon its rows are clipped, and nothing is promised.
+    """Of a party that may add noise or none; without an epsilon its rows are clipped, and nothing is promised.
 
     Attributes:
         kind: uniform, adaptive or label.
@@ -112,19 +119,19 @@ class OwnNoise:
     def of(
         cls, ctx: Context, settings: TrainSettings, frame: DataFrame, intercept: bool = False, has_target: bool = False
     ) -> OwnNoise | None:
-        """None with noise none.
+        """None with privacy none.
 
         Raises:
             ValueError: the party's cap does not allow its noise; nothing is written.
         """
-        if settings.noise == NONE:
+        if settings.privacy == NONE:
             return None
-        features, on_labels = len(frame.schema.columns), settings.noise == LABEL
-        radius = settings.noise_radius or second_moments.typical_radius(features)
+        features, on_labels = len(frame.schema.columns), settings.privacy == LABEL
+        radius = settings.clip or second_moments.typical_radius(features)
         own = cls(
-            settings.noise,
-            None if on_labels and not has_target else settings.noise_epsilon,
-            settings.noise_delta,
+            settings.noise_kind,
+            None if on_labels and not has_target else settings.epsilon,
+            settings.delta,
             RowBounds(features, radius, intercept, training_terms.NOISE_TARGET if has_target else 0.0),
             data_parties(ctx).index(own_party(ctx)),
             tuple(sorted({party.role for party in others(ctx)} | {"model"})),
@@ -145,7 +152,7 @@ class OwnNoise:
     @property
     def unit(self) -> str:
         """Whose data the noise protects."""
-        return "label" if self.kind == LABEL else "record"
+        return LABEL if self.kind == LABEL else RECORD
 
     def planned_events(self) -> list[tuple[str, Event]]:
         """(purpose, event) of everything that will be charged; the slack of the Gaussian ones is known later."""

@@ -14,10 +14,11 @@ from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
 from ..common.preflight import Refusal
+from ..common.vocabulary import LABEL, NONE, refuse_old_names
 from ..protocols.optimizers import batch_bounds
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
-from .settings import LABEL, NONE, PER_EPOCH, TrainSettings
+from .settings import PER_EPOCH, TrainSettings
 
 CROSS_VALIDATION = "cross_validation"
 VALIDATION_INPUT = "validate_data"
@@ -45,21 +46,22 @@ class PlannedTraining:
     def settings(self) -> TrainSettings:
         """What dp_hetero_lr makes of the task's parameters, those of single parties aside."""
         known = parameters_of(TrainSettings)
+        refuse_old_names(self.task.component, known, self.task.parameters)
         given = {name: value for name, value in self.task.parameters.items() if name in known and value is not None}
         checked: Any = {name: known[name].check(value) for name, value in given.items()}
         return TrainSettings(**checked)
 
     @property
     def has_noise(self) -> bool:
-        return self.settings.noise != NONE
+        return self.settings.privacy != NONE
 
     def check(self, flip: PlannedTask, classes: tuple[float, ...] | None) -> None:
         """Refuse what cannot succeed whatever the tables hold; ``classes`` are None where the flip makes numbers noisy."""
         settings, plan = self.settings, self.plan
         settings.check_noise()
-        if settings.noise == LABEL:
+        if settings.privacy == LABEL:
             raise Refusal(
-                f"noise is label, which protects true labels, but {flip.name} flips them; take one of the two."
+                f"privacy is label, which protects true labels, but {flip.name} flips them; take one of the two."
             )
         if self.task.stage == CROSS_VALIDATION:
             settings.refuse_folds()

@@ -1,4 +1,4 @@
-"""Parameters of dp_hetero_lr, and which of them go together: solver, noise and classes. No FATE in here."""
+"""Parameters of dp_hetero_lr, and which of them go together: solver, privacy and classes. No FATE in here."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +10,7 @@ from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
 from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as
 from ..common.preflight import Refusal
+from ..common.vocabulary import LABEL, NONE, RECORD, UNIFORM, delta_parameter, he_parameter, spread_parameter
 from ..protocols.optimizers import MAX_PENALTY, ROWS_PER_FEATURE, constant_learning_rate
 from ..protocols.training_terms import BINARY, Descent, class_names
 
@@ -18,18 +19,13 @@ SOLVERS = CROSS_PRODUCT, PER_EPOCH = "cross_product", "per_epoch"
 FAMILIES = ("binomial", "gaussian")
 SIGMOIDS = ("taylor", "exact")
 SCORINGS = ("joint", "encrypted")
-NONE = "none"
-LABEL = "label"
-NOISES = (NONE, "uniform", "adaptive", LABEL)
+LEVELS = (NONE, RECORD, LABEL)
 INIT_METHODS = ("kaiming", "zeros", "ones", "consts", "random", "random_uniform")
 # Weights that are shared while they are trained have masks for starts up to here.
 MAX_START = 2**10
-# A guarantee that fails for one record in a hundred is none.
-MAX_DELTA = 0.01
 
 OPTIMIZER_KEYS = {"method": "sgd", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.01}}
 DEFAULT_INIT = {"method": "zeros", "fill_val": 0.0, "fit_intercept": True, "random_state": None}
-DEFAULT_HE = {"kind": "paillier", "key_length": 2048}
 DEFAULT_CV = {"n_splits": 5, "shuffle": False, "random_state": None}
 
 
@@ -87,16 +83,6 @@ def init_param(value: Any) -> dict[str, Any]:
     return filled
 
 
-def he_param(value: Any) -> dict[str, Any]:
-    """FATE's homomorphic encryption dictionary: Paillier with at least 2048 bits."""
-    from fate_dp.crypto.paillier import check_key_length
-
-    filled = mapping("he_param", value, DEFAULT_HE)
-    filled["kind"] = name("he_param.kind", filled["kind"], ("paillier",))
-    check_key_length(filled["key_length"])
-    return filled
-
-
 def flipback(value: Any) -> FlipbackSettings:
     """Flipback dictionary: mode, every, fraction, max_rounds."""
     if isinstance(value, FlipbackSettings):
@@ -129,7 +115,7 @@ def _check_numbers(field: str, params: Any) -> None:
 
 
 _OF_MORE = (
-    "more than two are trained with solver cross_product, sigmoid taylor, flipback.mode auto or none, and noise none"
+    "more than two are trained with solver cross_product, sigmoid taylor, flipback.mode auto or none, and privacy none"
 )
 
 
@@ -139,8 +125,8 @@ class TrainSettings:
 
     ``solver`` None means what `resolved_solver` makes of the other settings, ``optimizer`` None
     `optimizers.default_optimizer`. ``classes`` are the label values that the operator declared, never what occurs in
-    labels. ``noise_epsilon``, ``noise_delta`` and ``noise_radius`` are each party's own, but for noise label, where the
-    first two are the guest's and hosts do not read theirs.
+    labels. ``epsilon``, ``delta`` and ``clip`` are each party's own, but for privacy label, where the first two are the
+    guest's and hosts do not read theirs.
     """
 
     epochs: int = parameter(
@@ -180,9 +166,7 @@ class TrainSettings:
         check=OneOf(("diff", "abs", "weight_diff"), any_case=True),
     )
     threshold: float = parameter("scores above it predict label 1", 0.5, at_least=0, at_most=1)
-    he_param: dict[str, Any] = parameter(
-        "encryption: kind paillier, key_length of at least 2048", DEFAULT_HE, check=he_param, title="HEParam"
-    )
+    he_param: dict[str, Any] = he_parameter()
     flipback: FlipbackSettings = parameter(
         "better labels between epochs: mode, every, fraction, max_rounds", FlipbackSettings(), check=flipback
     )
@@ -223,20 +207,23 @@ class TrainSettings:
         check=OneOf(SIGMOIDS),
     )
     sigmoid_rounds: int = parameter("most corrections of the sigmoid", 3, at_least=1)
-    noise: str = parameter(
-        "noise on second moments: none, uniform or adaptive for record-level privacy of each party's features, label for "
-        "privacy of true labels alone, without flips; all parties must set the same",
-        "none",
-        check=OneOf(NOISES),
+    privacy: str = parameter(
+        "what noise on second moments protects: record (each party's features), label (true labels alone, without flips), or "
+        "none, where labels are flips of label_flip or public; all parties must set the same",
+        NONE,
+        check=OneOf(LEVELS),
     )
-    noise_epsilon: float | None = parameter(
+    epsilon: float | None = parameter(
         "epsilon (nats) of this party's part of a record, against all others; None means no noise here and no promise; with "
-        "noise label it is that of the guest's labels",
+        "privacy label it is that of the guest's labels",
         None,
         above=0,
     )
-    noise_delta: float = parameter("delta that goes with this party's noise_epsilon", 1e-5, above=0, at_most=MAX_DELTA)
-    noise_radius: float | None = parameter(
+    delta: float = delta_parameter("this party's epsilon")
+    noise_spread: str = spread_parameter(
+        " to what features contribute, with privacy record; all parties must set the same"
+    )
+    clip: float | None = parameter(
         "rows of this party's features are clipped to this l2 norm, a public number; None means the square root of the "
         "number of features, at most 16",
         None,
@@ -287,22 +274,31 @@ class TrainSettings:
 
     def check_noise(self, warm_start: dict | None = None) -> None:
         """Refuse settings under which noise would not protect what it promises to: only what never reads a row again."""
-        if self.noise == NONE:
-            if self.noise_epsilon is not None:
+        if self.noise_spread != UNIFORM and self.privacy != RECORD:
+            raise Refusal(
+                f"noise_spread is {self.noise_spread}, but privacy is {self.privacy}; it goes with privacy record only."
+            )
+        if self.privacy == NONE:
+            if self.epsilon is not None:
                 raise Refusal(
-                    f"noise_epsilon is {self.noise_epsilon:g}, but noise is none, which protects no record; set noise "
-                    "to uniform or adaptive, or to label for labels alone, at all parties."
+                    f"epsilon is {self.epsilon:g}, but privacy is none, which protects no record; set privacy to record, or "
+                    "to label for labels alone, at all parties; the epsilon of flips is a parameter of label_flip."
                 )
             return
         hindrance = self._hindrance_to_noise(warm_start)
         if hindrance:
-            raise Refusal(f"noise is {self.noise}, but {hindrance}.")
+            raise Refusal(f"privacy is {self.privacy}, but {hindrance}.")
+
+    @property
+    def noise_kind(self) -> str:
+        """As `training_terms.NoiseTerms` has it: none, uniform, adaptive or label."""
+        return self.noise_spread if self.privacy == RECORD else self.privacy
 
     def refuse_folds(self) -> None:
         """Cross-validation trains on every record several times and scores it: no single release of second moments."""
-        if self.noise != NONE:
+        if self.privacy != NONE:
             raise Refusal(
-                f"noise is {self.noise}, but cross-validation reads the rows again in every fold; set noise to none, "
+                f"privacy is {self.privacy}, but cross-validation reads the rows again in every fold; set privacy to none, "
                 "or train with noise on one split."
             )
 
@@ -349,8 +345,8 @@ class TrainSettings:
             raise Refusal(f"The guest plans {len(classes)} classes, but family {self.family} has none.")
 
     def _hindrance_to_classes(self) -> str:
-        if self.noise != NONE:
-            return f"noise is {self.noise}"
+        if self.privacy != NONE:
+            return f"privacy is {self.privacy}"
         if self.sigmoid != "taylor":
             return f"sigmoid is {self.sigmoid}"
         if self.flipback.mode not in ("auto", "none"):

@@ -19,6 +19,7 @@ from ..common.federation import Context, check_roles, others
 from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
+from ..common.vocabulary import LABEL, NONE
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
@@ -40,7 +41,7 @@ from .per_epoch.protocol import PerEpoch
 from .predict import check_scored_rows
 from .rows import labels_of, prepare_rows, refusal
 from .scores import SHOWN, ScoreRelease, ask_consent, ask_scores
-from .settings import LABEL, NONE, TrainSettings
+from .settings import TrainSettings
 
 logger = logging.getLogger(__name__)
 
@@ -124,13 +125,13 @@ class GuestPreflight(PartyPreflight):
     terms: TrainingTerms = field(init=False)
 
     def check_table(self) -> None:
-        frame, noise = self.train_data, self.settings.noise
+        frame, protected = self.train_data, self.settings.privacy
         agreement.check_guest(frame, self.descent.fit_intercept, self.warm_start)
         self.privacy, self.classes = privacy_and_classes(self.home, frame, self.settings)
-        if noise != NONE and self.privacy.derived:
+        if protected != NONE and self.privacy.derived:
             raise provenance.derived_labels()
         agreement.check_same_classes(self.warm_start, self.classes)
-        if noise != LABEL:
+        if protected != LABEL:
             agreement.check_labels(frame, self.settings.family, self.classes)
 
     def check(self) -> dict:
@@ -159,7 +160,7 @@ class GuestPreflight(PartyPreflight):
         table = JointTable(rows, features, bits, self.classes)
         self.terms = agreement.training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
         if self.noise and noise:
-            if self.settings.noise == LABEL:
+            if self.settings.privacy == LABEL:
                 provenance.claim_true_labels(self.home, frame, self.privacy.source)
             self.noise.charge(noise)
         provenance.record_use(self.home, self.privacy, job_of(self.ctx), rows)

@@ -43,7 +43,7 @@ def summary_of(agreement: Agreement, course: dict) -> dict:
     return {
         "mechanism": MECHANISMS[terms.aggregation],
         "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
-        "unit": promise["unit"],
+        "privacy": promise["unit"],
         "delta": promise["delta"],
         "relation that is charged": in_words(promise["relation"]),
         "accountant": promise["accountant"],

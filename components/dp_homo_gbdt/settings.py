@@ -12,6 +12,7 @@ from fate_dp.privacy.events import RELATIONS
 
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
+from ..common.vocabulary import delta_parameter
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"
@@ -19,8 +20,6 @@ CUTS, CATEGORIES, RANGE, BINS = "cuts", "categories", "range", "bins"
 FORMS = '{"cuts": [..]}, {"categories": [..]} or {"range": [low, high], "bins": k}'
 NORMAL_BINS = 32
 MAX_DEPTH, MAX_TREES, MAX_COUNT = 10, 4096, 10**8
-# A guarantee that fails for one record in a hundred is none.
-MAX_DELTA = 0.01
 
 
 def aggregation(value: Any) -> str:
@@ -110,7 +109,7 @@ class TrainSettings:
     noise_multiplier: float | None = parameter(
         "standard deviation of the noise over what one record moves, in place of epsilon", None, above=0
     )
-    delta: float = parameter("delta of the guarantee", 1e-5, above=0, at_most=MAX_DELTA)
+    delta: float = delta_parameter("the guarantee")
     relation: str = parameter(
         "how neighbours differ: add_or_remove or replace_one", "add_or_remove", check=OneOf(RELATIONS)
     )

@@ -1,4 +1,4 @@
-"""``noise: adaptive``: after some rounds the contributions of the first layer's inputs are released, and scale the noise.
+"""``noise_spread: adaptive``: after some rounds the contributions of the first layer's inputs are released, and scale the noise.
 
 The model that is explained is the server's after those rounds, hence private already; a model that starts at zero has
 nothing to explain before. The release has a part of epsilon of its own, the rounds what it leaves of the total. Where too
@@ -18,11 +18,12 @@ from fate_dp.privacy.adaptive_scales import contributions_event, release_contrib
 from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
 
 from ..common.preflight import Refusal
+from ..common.vocabulary import ADAPTIVE
 from ..protocols.noisy_rounds.account import OBSERVERS, round_event
 from ..protocols.noisy_rounds.contribution import InvalidMessage
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .relevance import ContributionSum, noise_beside
-from .settings import ADAPTIVE, TrainSettings
+from .settings import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ class ContributionStep:
 
 def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | None) -> ContributionStep | None:
     """The step of an adaptive training, None with uniform noise; refuses settings that have no account with it."""
-    if settings.noise != ADAPTIVE:
+    if settings.noise_spread != ADAPTIVE:
         return None
     for hindrance in _hindrances(settings):
-        raise Refusal(f"noise is adaptive, but {hindrance}.")
+        raise Refusal(f"noise_spread is adaptive, but {hindrance}.")
     assert settings.epsilon is not None and groups is not None
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
     return ContributionStep(
@@ -105,7 +106,7 @@ def _hindrances(settings: TrainSettings) -> Iterator[str]:
         yield "epsilon is not set, which is divided between contributions and rounds; set it in place of the noise"
     if settings.aggregation == SHUFFLE:
         yield "aggregation is shuffle, where contributions have no account here; use secure_sum or local"
-    if settings.unit != RECORD:
-        yield f"unit is {settings.unit}, and contributions are released for records; use unit record"
+    if settings.privacy != RECORD:
+        yield f"privacy is {settings.privacy}, and contributions are released for records; use privacy record"
     if settings.upload_fraction < 1:
         yield "upload_fraction is below 1, which would choose coordinates by their scales; use 1"

@@ -18,6 +18,7 @@ from ..common.federation import Context, Federation, PartyId, own_party, require
 from ..common.frames import DataFrame, check_features
 from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.provenance import refuse_derived_labels
+from ..common.vocabulary import ADAPTIVE, RECORD
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
     agree_in_two_steps,
@@ -34,7 +35,7 @@ from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
 from .rounds.server import Server
-from .settings import ADAPTIVE, TrainSettings, given_settings, module_name
+from .settings import TrainSettings, given_settings, module_name
 
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
@@ -52,7 +53,7 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
 
 def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
     """Rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
-    check_features(check_labelled_rows(frame, settings.records if settings.unit == "record" else None, "the shuffler"))
+    check_features(check_labelled_rows(frame, settings.records if settings.privacy == RECORD else None, "the shuffler"))
     check_labels(frame, settings.classes)
 
 
@@ -137,7 +138,7 @@ class Tables(Preflight):
         self.facts = {
             "columns": columns,
             "dimension": dimension(source.module()),
-            "groups": first_layer(source.module()).groups if settings.noise == ADAPTIVE else None,
+            "groups": first_layer(source.module()).groups if settings.noise_spread == ADAPTIVE else None,
             # Public for shuffle, which is stated under replace-one only.
             "records": frame.shape[0] if settings.aggregation == "shuffle" else None,
         }

@@ -62,7 +62,7 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
         "mechanism": MECHANISMS[terms.aggregation],
         "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
         "model": f"{settings.model['name']}, {terms.dimension} parameters",
-        "unit": promise["unit"],
+        "privacy": promise["unit"],
         "delta": promise["delta"],
         "relation that is charged": in_words(promise["relation"]),
         "accountant": promise["accountant"],
@@ -81,7 +81,7 @@ def summary_of(agreement: Agreement, course: Course) -> dict:
         facts[POOLED] = promise[POOLED]
     return {
         **facts,
-        "noise": settings.noise,
+        "noise spread": settings.noise_spread,
         "clip": terms.clips[0] if len(terms.clips) == 1 else f"{terms.clips[0]:g} to {terms.clips[-1]:g}",
         "optimizer": _optimizer(settings.optimizer or {}),
         "part of the rounds whose weights are averaged": settings.averaging,

@@ -46,7 +46,7 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
         if type(layer) not in LINEAR + ROUTED + UNCHANGED:
             raise InvalidArgument(
                 f"The model holds a layer of type {type(layer).__name__}, but relevance is propagated through "
-                f"{EXPLAINED} only: choose noise uniform for this model."
+                f"{EXPLAINED} only: choose noise_spread uniform for this model."
             )
     return layers
 
@@ -84,7 +84,7 @@ def counterpart(layer: nn.Module, inputs: Tensor) -> Any:
     if ours is None:
         raise InvalidArgument(
             f"The model holds a {type(layer).__name__} that gives records no relevance here: it has hooks, other outputs "
-            "than one tensor, or windows of several sizes; choose noise uniform for this model."
+            "than one tensor, or windows of several sizes; choose noise_spread uniform for this model."
         )
     ours.load()
     return ours

@@ -11,6 +11,7 @@ from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
 from ..common.preflight import Refusal
+from ..common.vocabulary import UNIFORM
 from ..protocols.noisy_rounds.account import (
     OBSERVERS,
     calibrate_terms,
@@ -68,7 +69,7 @@ def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, 
     if settings.clip is not None and settings.optimizer is not None:
         return settings, terms
     linear = settings.model["name"] == "logistic_regression" and terms.unit == RECORD and terms.aggregation != SHUFFLE
-    if not linear or settings.noise != "uniform" or terms.local_steps > 1:
+    if not linear or settings.noise_spread != UNIFORM or terms.local_steps > 1:
         clip = PLAIN_CLIP if settings.clip is None else settings.clip
         return replace(settings, optimizer=settings.optimizer or dict(OPTIMIZER_KEYS), clip=clip), terms
     if settings.optimizer is not None:
@@ -91,16 +92,7 @@ def _clip(terms: RoundTerms, inputs: int, step_factor: float) -> float:
     return float(f"{share * math.sqrt(inputs):.3g}")
 
 
-SAME: tuple[str, ...] = (
-    "aggregation",
-    "unit",
-    "rounds",
-    "batch_size",
-    "records",
-    "delta",
-    "noise_multiplier",
-    "epsilon0",
-)
+SAME: tuple[str, ...] = ("aggregation", "rounds", "batch_size", "records", "delta", "noise_multiplier", "epsilon0")
 SAME += ("max_dropouts", "local_steps", "local_learning_rate", "local_batch_size", "upload_fraction")
 """Parameters of the job that are fields of the terms as they are."""
 
@@ -124,6 +116,7 @@ def round_terms(
         dimension=dimension,
         client_records=None if client_records is None else tuple(client_records),
         client_weights=_weights(settings, clients),
+        unit=settings.privacy,
         **{name: getattr(settings, name) for name in SAME},
     )
 

@@ -11,19 +11,16 @@ from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
+from ..common.vocabulary import CLIENT, RECORD, UNIFORM, delta_parameter, spread_parameter
 
 MODELS = ("logistic_regression", "mlp", "cnn", "scattering_linear", "patch_linear")
 MODULE_PREFIX = "module:"
 AGGREGATIONS = ("secure_sum", "local", "shuffle")
-UNITS = ("record", "client")
-ADAPTIVE = "adaptive"
-NOISES = ("uniform", ADAPTIVE)
+LEVELS = (RECORD, CLIENT)
 SPLITS = ("none", "block", "coordinate")
 MAX_ROUNDS = 10**5
 MAX_COUNT = 10**12
 MAX_CLASSES = 2**12
-# A guarantee that fails for one record in a hundred is none.
-MAX_DELTA = 0.01
 # Of a job that names none; see `round_terms.settled`.
 ROUNDS = 50
 
@@ -162,7 +159,7 @@ def _torch_optimizer(filled: dict[str, Any]) -> Any:
 class TrainSettings:
     """Parameters of one training, under FATE's names where FATE has them; every party of a job holds the same.
 
-    ``rounds`` noisy updates; ``batch_size`` is the expected number of records (clients, for ``unit`` client) in a round
+    ``rounds`` noisy updates; ``batch_size`` is the expected number of records (clients, for ``privacy`` client) in a round
     over all parties and ``records`` the public number of all of them, so that every record joins a round with
     probability batch_size / records. Labels are 0 .. ``classes`` - 1. None means 50 rounds, of all records; aggregation shuffle
     needs both. ``optimizer`` and ``clip`` None are settled once the noise is known, see `round_terms.settled`.
@@ -222,7 +219,7 @@ class TrainSettings:
     epsilon0: float | None = parameter(
         "epsilon of one message before it is shuffled, with aggregation shuffle", None, above=0
     )
-    delta: float = parameter("delta of the guarantee", 1e-5, above=0, at_most=MAX_DELTA)
+    delta: float = delta_parameter("the guarantee")
     relation: str | None = parameter(
         "how neighbours differ: add_or_remove or replace_one; None means add_or_remove, for shuffle replace_one",
         None,
@@ -237,14 +234,14 @@ class TrainSettings:
     aggregation: str = parameter(
         "who must be trusted: secure_sum, local or shuffle", "secure_sum", check=OneOf(AGGREGATIONS)
     )
-    unit: str = parameter(
-        "what is protected: a record or a client, that is all data of a party", "record", check=OneOf(UNITS)
+    privacy: str = parameter(
+        "what is protected: a record or a client, that is all data of a party", RECORD, check=OneOf(LEVELS)
     )
     max_dropouts: int = parameter("parties that may drop out or collude, at least 1", 1, at_least=1)
     local_steps: int = parameter("steps of a party in a round", 1, at_least=1)
     local_learning_rate: float | None = parameter("learning rate of a party's own steps", None, above=0)
     local_batch_size: int | None = parameter(
-        "records in each own step with unit client; None means all of a party", None, at_least=1
+        "records in each own step with privacy client; None means all of a party", None, at_least=1
     )
     client_weights: Mapping[str, float] | None = parameter(
         "public weights by party id; None means equal ones", None, check=client_weights
@@ -266,9 +263,9 @@ class TrainSettings:
     upload_fraction: float = parameter(
         "part of the coordinates that is sent, selected after noise", 1.0, above=0, at_most=1
     )
-    noise: str = parameter("how noise is spread: uniform or adaptive", "uniform", check=OneOf(NOISES))
+    noise_spread: str = spread_parameter()
     adaptive: Mapping[str, Any] = parameter(
-        "noise adaptive: contribution_share, power, after_rounds", ADAPTIVE_KEYS, check=adaptive
+        "noise_spread adaptive: contribution_share, power, after_rounds", ADAPTIVE_KEYS, check=adaptive
     )
     shuffler: str | None = parameter("party id of the host that shuffles and holds no data", None, check=shuffler)
     message_splitting: str = parameter(
@@ -303,7 +300,7 @@ class TrainSettings:
 
     @property
     def rounds_before_contributions(self) -> int:
-        """How many rounds come before attributes' contributions are computed, with noise adaptive."""
+        """How many rounds come before attributes' contributions are computed, with noise_spread adaptive."""
         given = self.adaptive["after_rounds"]
         return max(1, self.rounds // 4) if given is None else given
 
@@ -311,14 +308,14 @@ class TrainSettings:
     def class_factors(self) -> tuple[float, ...] | None:
         """What a record's gradient is multiplied by before it is clipped, for each class; None for 1 everywhere.
 
-        With ``unit`` record the class weights over the largest of them, so that no factor exceeds 1: a gradient that the
+        With ``privacy`` record the class weights over the largest of them, so that no factor exceeds 1: a gradient that the
         clip left alone without class weights is left alone with them, and classes keep their proportions. What one
         record moves stays within the clip, and `step_factor` gives the step its size again, and the noise in it: the
-        weights cost up to ``class_weights.maximum`` times the noise. With ``unit`` client the weights themselves, since
+        weights cost up to ``class_weights.maximum`` times the noise. With ``privacy`` client the weights themselves, since
         what is clipped there is the update as a whole.
         """
         weights = self._weights_of_classes()
-        if weights is None or self.unit == "client":
+        if weights is None or self.privacy == CLIENT:
             return weights
         return tuple(weight / max(weights) for weight in weights)
 
@@ -326,7 +323,7 @@ class TrainSettings:
     def step_factor(self) -> float:
         """What the server multiplies a noisy mean gradient by: the largest class weight, which `class_factors` took out."""
         weights = self._weights_of_classes()
-        return 1.0 if weights is None or self.unit == "client" else max(weights)
+        return 1.0 if weights is None or self.privacy == CLIENT else max(weights)
 
     def _weights_of_classes(self) -> tuple[float, ...] | None:
         if self.class_weights is None:
@@ -374,7 +371,7 @@ def _problems(settings: TrainSettings) -> Iterator[str]:
         yield f"shuffler is {settings.shuffler!r}; with aggregation {aggregation} nothing is shuffled, leave it out."
     if not shuffled and settings.message_splitting != "none":
         yield f"message_splitting is {settings.message_splitting}; messages are split with aggregation shuffle only."
-    if settings.noise != "uniform" and settings.rounds_before_contributions >= settings.rounds:
+    if settings.noise_spread != UNIFORM and settings.rounds_before_contributions >= settings.rounds:
         yield (
             f"adaptive.after_rounds is {settings.rounds_before_contributions}; it must be less than rounds, "
             f"{settings.rounds}."
@@ -392,7 +389,7 @@ def _personal_problems(settings: TrainSettings) -> Iterator[str]:
         yield f"aggregation is {settings.aggregation}; {own[-1]} needs {allowed}."
     if settings.party_epsilons is not None and settings.epsilon is None:
         yield "epsilon is not set, but party_epsilons is; set epsilon for the parties that it does not name."
-    if settings.noise != "uniform":
-        yield f"noise is {settings.noise}; {own[0]} goes with noise uniform only."
+    if settings.noise_spread != UNIFORM:
+        yield f"noise_spread is {settings.noise_spread}; {own[0]} goes with noise_spread uniform only."
     if isinstance(settings.clip, dict):
         yield f"clip follows a quantile of the norms of all parties; {own[0]} needs a fixed clip."

@@ -22,10 +22,11 @@ from ..common.provenance import (
     record_use,
     refuse_derived_labels,
 )
+from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.score_counts import remember_training
 from ..protocols.shared_descent import JointColumns
 from .additive import label_moments_of, slices
-from .settings import LABEL, NONE, RECORD, TrainSettings
+from .settings import TrainSettings
 from .tables import NOT_NUMERIC, binned_rows
 
 PURPOSE = "dp_scorecard"

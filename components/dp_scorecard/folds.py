@@ -17,12 +17,13 @@ from ..common.charges import home_of, job_of, remembered_dataset
 from ..common.federation import Context, check_roles
 from ..common.frames import DataFrame
 from ..common.preflight import Refusal, show_summary
+from ..common.vocabulary import NONE
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import FOLD_ROWS, figures, prediction_frame
 from ..protocols.score_counts import CountedScores
 from .agreement import GuestPreflight, HostPreflight, PartyPreflight
 from .predict import ShownPoints, ask_points, give_points
-from .settings import NONE, TrainSettings
+from .settings import TrainSettings
 from .tables import binned_rows
 from .train import fit_guest, fit_host, keys_of, summary_of
 

@@ -10,12 +10,12 @@ from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
 from ..common.preflight import Refusal
+from ..common.vocabulary import LABEL, NONE, RECORD, delta_parameter, he_parameter
 from ..dp_hetero_lr.settings import FoldSettings as HeteroFoldSettings
 from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
 from .additive import DECREASING, INCREASING, Scale
 
-RECORD, LABEL, NONE = "record", "label", "none"
 JOINT, PLAIN = "joint", "plain"
 MAX_PATH = 32
 
@@ -73,7 +73,7 @@ class TrainSettings:
         None,
         check=epsilon,
     )
-    delta: float = parameter("probability that the privacy loss is greater than epsilon", 1e-6, above=0, at_most=0.01)
+    delta: float = delta_parameter("this party's epsilon")
     label_source: str | None = parameter(
         "source of the labels that the guest's operator declared: with privacy label the one that is charged; with none, None "
         "means the one that fits",
@@ -102,7 +102,7 @@ class TrainSettings:
     base_points: int = parameter("points at which the odds of the label 0 are base_odds", 600)
     base_odds: float = parameter("odds of the label 0 against 1 at base_points", 50.0, above=0)
     points_to_double: float = parameter("points more at which these odds are twice as large", 20.0, above=0)
-    he_param: dict[str, Any] = same_as(HeteroTrainSettings, "he_param")
+    he_param: dict[str, Any] = he_parameter()
     threshold: float = same_as(HeteroTrainSettings, "threshold")
 
     def __post_init__(self) -> None:

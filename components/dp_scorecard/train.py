@@ -18,11 +18,12 @@ from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS
 from ..common.federation import Context, check_roles, data_parties, name_of, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import show_summary
+from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.shared_descent import Keys, exchange_keys
 from .additive import Calibration, calibrate, constrained, label_ridge, merged, solve
 from .agreement import GuestPreflight, HostPreflight, PartyPreflight, Terms
 from .model import Points, Scorecard
-from .settings import LABEL, NONE, RECORD, TrainSettings
+from .settings import TrainSettings
 from .tables import added_up, gather
 
 
@@ -155,7 +156,7 @@ def summary_of(checks: PartyPreflight, terms: Terms, role: str) -> dict:
     mechanism = {
         RECORD: "each party's own noise on contingency tables of bins",
         LABEL: "hosts' noise on contingency tables of bins, the guest's on the totals of its labels",
-        NONE: "hosts' noise on contingency tables of bins; the labels are flips or public",
+        NONE: "hosts' noise on contingency tables of bins",
     }[terms.privacy]
     facts = {
         "mechanism": mechanism,
@@ -167,6 +168,9 @@ def summary_of(checks: PartyPreflight, terms: Terms, role: str) -> dict:
         "columns of all parties": sum(map(len, terms.counts)),
         "bins of all parties": sum(map(sum, terms.counts)),
     }
+    labels = checks.labels if isinstance(checks, GuestPreflight) else None
+    if labels is not None:
+        facts["labels"] = labels.in_words
     if checks.multiplier:
         position = data_parties(checks.ctx).index(own_party(checks.ctx))
         facts["standard deviation of the noise (records)"] = terms.tables.sigma(position)

@@ -19,6 +19,7 @@ from ..common import parameters
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.preflight import Refusal
+from ..common.vocabulary import NONE
 from ..dp_hetero_lr.planned import PlannedTraining
 from ..protocols.training_terms import BINARY
 
@@ -65,7 +66,7 @@ def _knows_two_classes(task: PlannedTask) -> bool:
     """flipback, share_lr with family binomial, and dp_binning where it reverts flips."""
     if task.component == SHARE_LR:
         return task.parameters.get("family") != "gaussian"
-    return task.component == FLIPBACK or task.component == BINNING and task.parameters.get("privacy") in (None, "flips")
+    return task.component == FLIPBACK or task.component == BINNING and task.parameters.get("privacy") in (None, NONE)
 
 
 def asks_hosts(plan: JobPlan, flip: str) -> bool:

@@ -211,7 +211,7 @@ class NoiseTerms:
         if self.largest[-1] > rows * 2.0**MEAN_SQUARE_BITS:
             raise Refusal(
                 f"The noise may reach {self.largest[-1]:.3g}, and sums over {rows} records are masked up to "
-                f"{rows * 2**MEAN_SQUARE_BITS}; raise noise_epsilon, lower noise_radius, or take more records."
+                f"{rows * 2**MEAN_SQUARE_BITS}; raise epsilon, lower clip, or take more records."
             )
 
     def optimizer(self, given: dict | None, default_alpha: float, rows: int) -> dict:
@@ -316,7 +316,7 @@ class TrainingTerms:
 
     @property
     def dropped_bits(self) -> int:
-        """Bits of features that are rounded off before products; with noise none, whose grid may be finer than they."""
+        """Bits of features that are rounded off before products; none with noise, whose grid may be finer than they."""
         return 0 if self.noise else DROPPED_BITS
 
     @property

@@ -120,6 +120,7 @@ def guest_summary(
         "mechanism": "training on additive shares of rows, with labels that were flipped or declared public",
         **host_summary(alignment, model, progress),
         "label source": privacy.source,
+        "labels": privacy.in_words,
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "family": settings.training.family,
         "converged": in_words(progress.converged, progress.losses),

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.parameters import choice, number, parameter
 from ..common.preflight import Refusal
+from ..common.vocabulary import delta_parameter
 
 MEAN, HISTOGRAM, FREQUENCY = "mean", "histogram", "frequency"
 KINDS = (MEAN, HISTOGRAM, FREQUENCY)
@@ -121,14 +122,6 @@ def shuffler(value: Any) -> str:
     return str(value)
 
 
-def delta(value: Any) -> float:
-    """Delta of epsilon; greater than 0 and below 1."""
-    checked = number("delta", value, above=0)
-    if checked >= 1:
-        raise Refusal(f"delta is {value!r}; it must be a finite number above 0 and below 1.")
-    return checked
-
-
 def _request(value: Any) -> Request:
     if not isinstance(value, dict) or not isinstance(value.get("column"), str) or not value["column"]:
         raise Refusal(f"requests has {value!r}; each must be a mapping with the name of a column.")
@@ -199,7 +192,7 @@ class Settings:
         at_most=MAX_EPSILON,
         note="Epsilon (nats) of one message before shuffling, replace-one.",
     )
-    delta: float = parameter("delta of epsilon", 1e-6, check=delta)
+    delta: float = delta_parameter("epsilon")
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.epsilon0 is None):

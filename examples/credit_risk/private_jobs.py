@@ -361,14 +361,14 @@ def regression_job(job: StudyJob, place: Place) -> Built:
 
     joined, scored = Joined(place, held_out=False), []
     for number, epsilon in enumerate(job.epsilons):
-        given: dict[str, Any] = {"noise_epsilon": epsilon, "noise_delta": DELTA}
+        given: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
         if job.kind.startswith("label"):
-            given |= {"noise": "label", "label_source": place.label_source, "train_data": joined.rows["train"]}
+            given |= {"privacy": "label", "label_source": place.label_source, "train_data": joined.rows["train"]}
         else:
-            given |= {"noise": "uniform", "train_data": _flipped(joined, number, epsilon)}
+            given |= {"privacy": "record", "train_data": _flipped(joined, number, epsilon)}
         model = joined.add(DPHeteroLR, f"dp_hetero_lr_{number}", **given)
         for party, radius in zip((model.guest, model.hosts[0]), noise_radii()):
-            party.task_parameters(noise_radius=radius)
+            party.task_parameters(clip=radius)
         scored.append(ScoredTask(job.kind, epsilon, f"dp_hetero_lr_{number}", None))
     return Built(joined.pipeline(), tuple(scored), {})
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from .console import Commands, add_command, add_flags, add_home, parties_folder, wide_console
 
@@ -42,7 +42,7 @@ def add_audit(commands: Commands) -> None:
         "--model", metavar="FILE", type=Path, help="the model that dp_homo_nn or dp_homo_gbdt put out, as JSON"
     )
     command.add_argument("--epsilon", type=float, default=1.0, help="of the mechanism, in nats (1)")
-    command.add_argument("--delta", type=float, default=1e-5, help="delta of the claim (1e-5)")
+    command.add_argument("--delta", type=float, default=DEFAULT_DELTA, help=f"delta of the claim ({DEFAULT_DELTA:g})")
     command.add_argument("--canaries", type=int, default=1000, help="how many, of the mechanism (1000)")
     command.add_argument("--confidence", type=float, default=0.95, help="of the lower bound (0.95)")
     command.add_argument("--out", metavar="FOLDER", type=Path, default=OUT, help=f"where certificates go ({OUT})")

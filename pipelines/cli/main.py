@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fate_dp.deploy.flow import home_command
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
 from .attack import add_attack
@@ -93,7 +93,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
     add_upload(commands)
     command = add(commands, ledger, "show what each party's ledger says was spent", "json")
-    command.add_argument("--delta", type=float, default=1e-5, help="delta at which totals are composed (1e-5)")
+    command.add_argument(
+        "--delta", type=float, default=DEFAULT_DELTA, help=f"delta at which totals are composed ({DEFAULT_DELTA:g})"
+    )
     text = "write a page of what was spent, and when, to this file instead of printing tables"
     command.add_argument("--html", metavar="FILE", type=Path, help=text)
     add_declare(commands)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
+from fate_dp.privacy.validation import DEFAULT_DELTA
 
 from ..jobs.text_tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 from .console import Commands, Run, add_command, add_kinds, given, parties_folder, wide_console
@@ -60,7 +61,7 @@ def _add_labels(command: argparse.ArgumentParser) -> None:
     text = "features of all parties together: are flips or noise on sums of labels better?"
     command.add_argument("--columns", type=int, help=text)
     command.add_argument("--models", type=int, help="trainings on these labels, each with noise of its own (1)")
-    command.add_argument("--delta", type=float, help="of noise on sums; flips need none (1e-5)")
+    command.add_argument("--delta", type=float, help=f"of noise on sums; flips need none ({DEFAULT_DELTA:g})")
     command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
 
 
@@ -72,7 +73,9 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     sampling.add_argument("--sampling-probability", type=float, help="chance of each record to take part in a round")
     sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
     _add_target(command)
-    command.add_argument("--delta", type=float, required=True, help="delta of the guarantee")
+    command.add_argument(
+        "--delta", type=float, default=DEFAULT_DELTA, help=f"delta of the guarantee ({DEFAULT_DELTA:g})"
+    )
     command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
     command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
     command.add_argument("--relation", choices=RELATIONS, help="of the target and the budget (add_or_remove)")
@@ -89,7 +92,7 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     _add_target(command)
     text = "of a message with aggregation shuffle (what --epsilon allows, or 1)"
     command.add_argument("--epsilon0", type=float, help=text)
-    command.add_argument("--delta", type=float, help="delta of the guarantee (1e-5)")
+    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
     command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove; shuffle: replace_one)")
     command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
     command.add_argument("--model-params", metavar="JSON", help="its parameters, for example '{\"hidden\": [32]}'")
@@ -97,7 +100,7 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     command.add_argument("--classes", type=int, help="number of classes (2)")
     command.add_argument("--dimension", type=int, help="parameters of the model, instead of --model and --features")
     command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (by features and noise)")
-    command.add_argument("--unit", help="record or client (record)")
+    command.add_argument("--privacy", help="record or client (record)")
     command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
     command.add_argument("--local-steps", type=int, help="steps of a party in a round (1)")
     command.add_argument("--local-learning-rate", type=float, help="of these steps")
@@ -110,7 +113,7 @@ def _add_homo_gbdt(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rounds", type=int, help="noisy releases (8)")
     command.add_argument("--depth", type=int, help="levels of splits of a tree (6)")
     _add_target(command)
-    command.add_argument("--delta", type=float, help="delta of the guarantee (1e-5)")
+    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
     command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove)")
     command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
     command.add_argument("--trainings", type=int, default=1, help="with noise of their own, such as folds (1)")
@@ -268,7 +271,7 @@ def print_label_plan(plan: LabelPlan, console: Console) -> None:
     print_text(console, f"Unit label, replace-one; {observers}")
     print_text(console, UNSPENT if request.spent is None else SPENT)
     if plan.choices:
-        title = f"Flips, or noise on sums (dp_hetero_lr, noise label, delta {request.delta:g})"
+        title = f"Flips, or noise on sums (dp_hetero_lr, privacy label, delta {request.delta:g})"
         print_table(console, title, choice_table(plan))
         print_text(console, advice(plan))
 
@@ -299,7 +302,7 @@ def advice(plan: LabelPlan) -> str:
     if choice.noise_over_flips is None:
         return f"{rule} With --columns, and --models for more than one, this says which of the two to take."
     size = f"{request.columns} columns and {request.models} model{'s' if request.models > 1 else ''}"
-    taken = "noise (noise label)" if choice.noise_over_flips < 1 else "flips (label_flip)"
+    taken = "noise (privacy label)" if choice.noise_over_flips < 1 else "flips (label_flip)"
     limit = (
         "at every epsilon from 2^-10 to 32 alike"
         if plan.crossover is None

@@ -19,6 +19,7 @@ from fate_client.pipeline.conf.types import PlaceHolder
 from fate_client.pipeline.interface import DataWarehouseChannel, ModelWarehouseChannel, TaskOutputArtifactChannel
 
 from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
+from fate_dp.components.common.vocabulary import refuse_old_names
 
 Artifact = TaskOutputArtifactChannel | DataWarehouseChannel | ModelWarehouseChannel
 
@@ -30,7 +31,7 @@ class DeclaredTask(Component):
             train_data: Artifact
 
     The annotations of the class are the component's inputs. A parameter may be left out, or be None, where it has a
-    default or is given for each party: ``task.hosts[0].task_parameters(noise_epsilon=1.0)``.
+    default or is given for each party: ``task.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
     declarations: ClassVar[tuple[type, ...]] = ()
@@ -51,6 +52,9 @@ class DeclaredTask(Component):
 
     def __init__(self, _name: str, runtime_parties: dict | None = None, **given: Any) -> None:
         names = (*self.parameters, *self.inputs)
+        refuse_old_names(
+            Path(self.yaml_define_path).stem, names, {name: given[name] for name in given if is_given(given[name])}
+        )
         refuse_unknown(type(self).__name__, (name for name in given if name not in names), self.parameters)
         values = {name: given.get(name, PlaceHolder()) for name in names}
         asked = {name: each.check(values[name]) for name, each in self.parameters.items() if is_given(values[name])}
@@ -157,7 +161,6 @@ OF_FATE: Mapping[str, Mapping[str, str]] = {
         "learning_rate": _RATE,
         "reveal_every_epoch": f"each party's own weights are opened at the end; {_LEAVE_IT_OUT}",
         "reveal_loss_freq": f"the guest sees the mean loss of every epoch; {_LEAVE_IT_OUT}",
-        "epsilon": "the epsilon of labels is a parameter of LabelFlip, that of features is noise_epsilon",
     },
     "ShareLR": {
         "floating_point_precision": _PRECISION,

@@ -55,9 +55,8 @@ class DPHeteroLR(
 ):
     """Vertical logistic regression under Paillier; parameters are named as in FATE's CoordinatedLR.
 
-    ``needs_arbiter`` says what the chosen solver needs: per_epoch needs one. ``noise_epsilon``, ``noise_delta`` and
-    ``noise_radius`` are each party's own, so give them by party:
-    ``component.hosts[0].task_parameters(noise_epsilon=1.0)``.
+    ``needs_arbiter`` says what the chosen solver needs: per_epoch needs one. ``epsilon``, ``delta`` and
+    ``clip`` are each party's own, so give them by party: ``component.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
     train_data: Artifact

@@ -33,7 +33,7 @@ from fate_dp.privacy.auditing.replay import replay_all
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.label_flips import canonical_label, record_tags
 from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE, RECORDED_CALLS, RECORDED_VIEW
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from .canaries import Canaries, Kind, canaries_of, file_of
 from .job_plans import JOB_ID
@@ -42,7 +42,7 @@ from .party_ledgers import has_ledger, home_at
 GUESSED_ABSENT = 0.2
 """Of all canaries, those of the largest losses; fixed before any run."""
 FITTING_STEPS, FITTING_RATE = 400, 0.05
-CONFIDENCE, DELTA = 0.95, 1e-5
+CONFIDENCE = 0.95
 NETWORKS, TREES = "dp_homo_nn", "dp_homo_gbdt"
 """So begins the purpose of the lines that a horizontal training writes."""
 RIDGE = 1e-3
@@ -66,7 +66,7 @@ class Asked:
     party_id: str
     job_id: str
     model: Path | None = None
-    delta: float = DELTA
+    delta: float = DEFAULT_DELTA
     confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:

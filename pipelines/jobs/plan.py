@@ -23,7 +23,7 @@ from typing import Any
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS
 from fate_dp.privacy.policy import Policy
-from fate_dp.privacy.validation import InvalidArgument, is_finite, one_of, whole, within
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_finite, one_of, whole, within
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.
 MAX_RUNS = 100
@@ -81,7 +81,7 @@ class LabelPlanRequest:
     spent: float | None = None
     columns: int | None = None
     models: int = 1
-    delta: float = 1e-5
+    delta: float = DEFAULT_DELTA
 
     @property
     def left(self) -> float:

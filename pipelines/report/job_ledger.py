@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.privacy.ledger.ledger import DEFAULT_DELTA, Ledger
+from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.private_files import AnyPath
+from fate_dp.privacy.validation import DEFAULT_DELTA
 
 from ..jobs.table_caps import known_tables, lines_of
 

@@ -84,12 +84,12 @@ its work. What a record contributes is a function of that record alone, for thes
 | tanh, ReLU, pooling, softmax, losses' slopes | element by element in operations that IEEE 754 fixes to the bit; exponentials from a table and a polynomial | `record_arithmetic` |
 | norms, hence clips and whether a record counts as clipped (`clip.quantile`) | sums of whole numbers, exact in any order | `record_arithmetic`, `privacy/mechanisms/clipping` |
 | clipped sums | whole numbers, exact in any order | `record_arithmetic`, `privacy/mechanisms/clipping` |
-| relevances and shares of contributions (`noise: adaptive`) | exact products, sums of whole numbers | `relevance`, `privacy/adaptive_scales` |
+| relevances and shares of contributions (`noise_spread: adaptive`) | exact products, sums of whole numbers | `relevance`, `privacy/adaptive_scales` |
 | scattering features, matches with patches | one image per call, one thread | `models/features`, `models/patches` |
 | whitened features | products of one row, one thread | `models/whitening` |
 | second moments | rows clipped one by one to whole numbers; exact integer products | `privacy/mechanisms/second_moments`, `crypto/cross_product` |
 | bounded means and medians, randomised responses, shuffled answers | one record's number at a time, added as whole numbers | `privacy/mechanisms` |
-| updates of a whole party (unit `client`) | clipped as one row; other parties' updates are computed by themselves | `rounds/client` |
+| updates of a whole party (`privacy: client`) | clipped as one row; other parties' updates are computed by themselves | `rounds/client` |
 
 Two further lines. FATE-Flow servers of ours set `MKL_CBWR=AVX2` unless the operator set something else: with it MKL rounds
 rows alike on more processors. And every training first checks made-up records of its own shapes: that sums of its dense

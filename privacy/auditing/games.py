@@ -24,7 +24,7 @@ from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse, Rele
 from ..mechanisms import aggregates, clipping, gaussian, laplace
 from ..noise.stream import Rng, bernoulli, open_stream
 from ..recorded import recording
-from ..validation import one_of, whole
+from ..validation import DEFAULT_DELTA, one_of, whole
 from .certificate import Certificate, Claim
 from .one_run import GAUSSIAN, GUESSED_SHARE, PURE_OR_APPROXIMATE, OneRun
 from .replay import replay_all
@@ -155,7 +155,7 @@ def fair_coins(canaries: int, rng: Rng = None) -> Coins:
 def audit_mechanism(
     name: str,
     epsilon: float = 4.0,
-    delta: float = 1e-5,
+    delta: float = DEFAULT_DELTA,
     canaries: int = 1000,
     confidence: float = 0.95,
     rng: Rng = None,

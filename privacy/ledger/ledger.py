@@ -15,7 +15,7 @@ from ..label_flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..policy import declare_source
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
-from ..validation import check_delta_or_zero, one_of
+from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of
 from .database import Database
 from .datasets import DatasetLedger
 from .entries import (
@@ -50,8 +50,6 @@ from .totals import (
     known_total,
     known_total_of,
 )
-
-DEFAULT_DELTA = 1e-5
 
 NOTES = {
     PIECEWISE: "one memoised draw per record of unbiased noise on a bounded number; protects the label alone, the features have "

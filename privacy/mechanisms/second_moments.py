@@ -151,7 +151,7 @@ def _on_grid(values: Floats, fraction_bits: int) -> Integers:
 
 
 def unit_scales(bounds: RowBounds) -> Floats:
-    """Scales of one for every feature: ``noise: uniform``."""
+    """Scales of one for every feature: ``noise_spread: uniform``."""
     return np.ones(bounds.features)
 
 

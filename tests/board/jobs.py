@@ -34,7 +34,7 @@ HOSPITALS = Federation(shuffler="9997")
 HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
 # Each of the three parties brings a third; beside the largest one of two, the other one must bring enough messages.
 WARDS, MESSAGES = 660, 200
-KEY_LENGTH, BINS, SMOOTHING, POINTS = 2048, 4, 0.5, 25
+MEMORY, BINS, SMOOTHING, POINTS = 128, 4, 0.5, 25
 ROUNDS, EPOCHS = 3, QUICK["epochs"]
 SUCCESSFUL = ("vertical", "boosted", "horizontal", "shuffled")
 
@@ -89,7 +89,7 @@ def vertical() -> FateFlowPipeline:
     balanced = Smote(
         "smote_0", runtime_parties={"guest": PARTIES.guest}, dataset=f"{NAMESPACE}/guest", train_data=flipped
     )
-    align = Align("align_0", runtime_parties=both, key_length=KEY_LENGTH, input_data=flipped)
+    align = Align("align_0", runtime_parties=both, worker_memory=MEMORY, input_data=flipped)
     shared = ShareLR(
         "share_lr_0",
         runtime_parties=both,

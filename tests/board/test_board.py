@@ -9,7 +9,7 @@ from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.jobs.job import run_job
 from tests.end_to_end.loans import PARTIES, flipped_pipeline, loans
 
-from .jobs import EPOCHS, KEY_LENGTH, MESSAGES, POINTS, ROUNDS, SMOOTHING, SUCCESSFUL
+from .jobs import EPOCHS, MEMORY, MESSAGES, POINTS, ROUNDS, SMOOTHING, SUCCESSFUL
 
 GUEST, HOST = ("guest", PARTIES.guest), ("host", PARTIES.host)
 GRAPHS = {
@@ -37,7 +37,7 @@ TASKS = {
     "dp_hetero_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "flipback_0": ("vertical", "mode: swap", "epsilon", "summary"),
     "smote_0": ("vertical", "dataset: loans/guest", "epsilon", "summary"),
-    "align_0": ("vertical", f"key_length: {KEY_LENGTH}", "mechanism", "summary"),
+    "align_0": ("vertical", f"worker_memory: {MEMORY}", "mechanism", "summary"),
     "share_lr_0": ("vertical", f"epochs: {EPOCHS}", "epsilon", "model"),
     "score_correction_0": ("boosted", "epsilon: 1", "epsilon", "summary"),
     "dp_binning_0": ("boosted", f"smoothing: {SMOOTHING}", "epsilon", "model"),

@@ -33,7 +33,7 @@ BEFORE_THE_FLIP = {"reader", "psi"}
 FACTS = {
     "label_flip": ("mechanism", "epsilon", "probability|standard deviation of the noise", "rows"),
     "flipback": ("mechanism", "epsilon", "rows"),
-    "dp_hetero_lr": ("mechanism", "epsilon", "probability", "noise", "epochs", "rows"),
+    "dp_hetero_lr": ("mechanism", "epsilon", "probability", "privacy", "labels", "epochs", "rows"),
     "share_lr": ("mechanism", "epsilon", "epochs", "rows"),
     "smote": ("mechanism", "epsilon", "rows"),
     "align": ("mechanism", "rows"),

@@ -43,9 +43,9 @@ def result(flow_address, flow_home, tmp_path_factory):
         "dp_hetero_lr_0",
         train_data=psi.outputs["output_data"],
         label_source=SOURCE,
-        noise="label",
-        noise_epsilon=1.0,
-        noise_delta=1e-5,
+        privacy="label",
+        epsilon=1.0,
+        delta=1e-5,
     )
     return run_job(new_pipeline(FEDERATION).add_tasks([reader, psi, model]), flow_address, home=flow_home)
 

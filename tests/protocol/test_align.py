@@ -56,7 +56,6 @@ def align(
     tables=ALL_COMMON,
     partitions=None,
     hide_size=None,
-    key_length=2048,
     label_source=None,
     labels_of=None,
     worker_memory=16,
@@ -73,12 +72,7 @@ def align(
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
     if before is not None:
         before(ctx)
-    given = {
-        "hide_size": hide_size,
-        "key_length": key_length,
-        "label_source": label_source,
-        "worker_memory": worker_memory,
-    }
+    given = {"hide_size": hide_size, "label_source": label_source, "worker_memory": worker_memory}
     given |= (at or {}).get(me, {})
     types = component.parameters.mapping
     parsed = {name: value if value is None else types[name].type.parse(value) for name, value in given.items()}

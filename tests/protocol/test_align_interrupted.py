@@ -35,7 +35,7 @@ def attempt(ctx, stage, folder):
 
     run.Settlement.agree = leave
     types = align.parameters.mapping
-    given = {"hide_size": types["hide_size"].type.parse({"epsilon": 1.0}), "key_length": 2048}
+    given = {"hide_size": types["hide_size"].type.parse({"epsilon": 1.0}), "he_param": None}
     given |= {"label_source": None, "worker_memory": None}
     written = Artifact()
     align.execute(

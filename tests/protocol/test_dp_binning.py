@@ -169,20 +169,16 @@ REFUSED = {
     "no rows": ({"tables": {party: table.head(0) for party, table in PLAIN.items()}}, "The table has no rows"),
     "one public class": ({**PUBLIC, "epsilon": None, "tables": changed(GUEST, y=0)}, "All labels are of one class"),
     "labels that are no flips": (
-        {"privacy": "flips", "epsilon": None},
+        {"privacy": "none", "epsilon": None},
         "The training labels are not flips",
         "does not know these training labels",
     ),
-    "public labels said to be flips": (
-        {**PUBLIC, "privacy": "flips", "epsilon": None},
-        "privacy is flips, but the labels are not flips",
-    ),
     "other levels": ({"own": {HOST: {"privacy": "record"}}}, "privacy is record at host 10000; it must be label"),
     "woe of others": (
-        {"own": {HOST: {"woe": False, "privacy": "flips", "epsilon": None}}},
+        {"own": {HOST: {"woe": False, "privacy": "none", "epsilon": None}}},
         "woe is False at host 10000",
     ),
-    "other keys": ({"own": {HOST: {"key_length": 3072}}}, "key_length is 3072 at host 10000"),
+    "other keys": ({"own": {HOST: {"he_param": {"key_length": 3072}}}}, "key_length is 3072 at host 10000"),
     "guest's cap": ({"epsilon": 12.0}, "this step asks for", "does not allow this binning"),
     "host's cap": (
         {"own": {HOST: {"other_columns": QUANTILES, "bins_epsilon": 20.0}}},

@@ -67,7 +67,7 @@ RAN = {
     "three classes": training(THREE, classes=3, rounds=2, model={"name": "mlp", "params": {"hidden": [3]}}),
     "clients": training(
         rounds=3,
-        unit="client",
+        privacy="client",
         records=3,
         batch_size=3,
         local_steps=2,
@@ -81,11 +81,11 @@ RAN = {
     "module": training(rounds=2, model={"name": "module:net"}, policies=dict.fromkeys(DATA, NET)),
     "patches": training(rounds=2, model={"name": "patch_linear", "params": TINY_PATCHES}),
     "local steps": training(aggregation="local", rounds=2, local_steps=2, local_learning_rate=0.5, upload_fraction=0.5),
-    "adaptive": training(rounds=4, noise="adaptive", noise_multiplier=None, epsilon=4.0, policies=WIDE_CAP),
+    "adaptive": training(rounds=4, noise_spread="adaptive", noise_multiplier=None, epsilon=4.0, policies=WIDE_CAP),
     "adaptive local": training(
         rounds=2,
         aggregation="local",
-        noise="adaptive",
+        noise_spread="adaptive",
         noise_multiplier=None,
         epsilon=4.0,
         model={"name": "mlp", "params": {"hidden": [3]}},
@@ -165,7 +165,7 @@ REFUSED = {
         None,
     ),
     "adaptive shuffle": (
-        training(aggregation="shuffle", noise="adaptive", epsilon=1.0, epsilon0=None),
+        training(aggregation="shuffle", noise_spread="adaptive", epsilon=1.0, epsilon0=None),
         GUEST,
         "contributions have no account here",
         None,

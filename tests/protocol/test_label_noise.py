@@ -39,8 +39,8 @@ ALL = (GUEST, HOST, SECOND_HOST, ARBITER)
 COMMON = dict(
     tables=TABLES,
     tol=0,
-    noise="label",
-    noise_epsilon=1.0,
+    privacy="label",
+    epsilon=1.0,
     label_source=SOURCE,
     epochs=3,
     init_param={"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3},
@@ -99,13 +99,13 @@ TRAINED = {
     "two hosts": Scenario(noisy, {**COMMON, "tables": TWO_HOSTS}, ALL),
     "no noise drawn": Scenario(noisy, {**COMMON, "draw": "none"}, (GUEST, HOST)),
     "half noise drawn": Scenario(noisy, {**COMMON, "draw": "half"}, (GUEST, HOST)),
-    "much noise": Scenario(noisy, {**COMMON, "noise_epsilon": 0.02, "noise_radius": 1.0}, (GUEST, HOST)),
+    "much noise": Scenario(noisy, {**COMMON, "epsilon": 0.02, "clip": 1.0}, (GUEST, HOST)),
     "leak": Scenario(noisy, {**COMMON, "leak": True}, (GUEST, HOST)),
     "one class": Scenario(noisy, {**COMMON, "tables": ONE_CLASS}),
     "labels": Scenario(noisy, {**COMMON, "draw": "same"}, (GUEST, HOST)),
     "other labels": Scenario(noisy, {**COMMON, "draw": "same", "tables": OTHER_LABELS}, (GUEST, HOST)),
 }
-EVERYWHERE = "noise is label, but "
+EVERYWHERE = "privacy is label, but "
 
 
 def on(**arguments):
@@ -113,7 +113,7 @@ def on(**arguments):
 
 
 REFUSED = {
-    "no epsilon": (on(noise_epsilon=None), "the guest sets no noise_epsilon"),
+    "no epsilon": (on(epsilon=None), "the guest sets no epsilon"),
     "no source": (on(label_source=None), "the guest sets no label_source"),
     "not declared": (on(declared=None), f"{SOURCE} is not declared at the guest"),
     "another column": (on(label_source="experiment/train/z", declared="experiment/train/z"), "must end with the label"),
@@ -124,9 +124,12 @@ REFUSED = {
     "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores is true"),
     "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
     "per_epoch": (on(solver="per_epoch"), "these settings need solver per_epoch"),
-    "three classes": (on(classes=[0, 1, 2]), "but noise is label"),
-    "disagreement": (on(guest={"noise": "uniform", "public": True}), "noise is uniform at the guest and label at host"),
-    "too much noise": (on(noise_epsilon=0.001), "sums over 150 records are masked up to 38400"),
+    "three classes": (on(classes=[0, 1, 2]), "but privacy is label"),
+    "disagreement": (
+        on(guest={"privacy": "record", "public": True}),
+        "privacy is record with noise_spread uniform at the guest and label at host",
+    ),
+    "too much noise": (on(epsilon=0.001), "sums over 150 records are masked up to 38400"),
     "cap": (on(cap=0.5), "this step asks for"),
     "synthetic rows": (
         on(
@@ -167,7 +170,7 @@ def noised_moments(runs, name, added=True):
     for party in parties_of(name):
         features = np.rint(features_of(arguments["tables"][party]) * 2.0**24) * 2.0**-24
         width = features.shape[1]
-        bounds = RowBounds(width, arguments.get("noise_radius", math.sqrt(width)))
+        bounds = RowBounds(width, arguments.get("clip", math.sqrt(width)))
         rows.append(clip_rows(features, np.ones(width), bounds, moments.fraction_bits))
         if party == GUEST:
             rows.append(np.full((len(features), 1), 2**24))
@@ -347,17 +350,17 @@ def test_what_would_break_the_promise_is_refused_at_every_party(runs, name):
 
 
 def test_flips_before_it_are_refused_by_label_flip_before_they_are_charged(tmp_path):
-    job = KnownJob({"noise": "label", "noise_epsilon": 1.0, "label_source": SOURCE})
+    job = KnownJob({"privacy": "label", "epsilon": 1.0, "label_source": SOURCE})
     outcomes = play({"flip": Scenario(flip, {"tables": TABLES, "job": job}, (GUEST, HOST))}, tmp_path)["flip"]
-    assert_refused(outcomes, "noise is label, which protects true labels, but flip flips them")
+    assert_refused(outcomes, "privacy is label, which protects true labels, but flip flips them")
     assert outcomes[GUEST].ledger["entries"] == []
 
 
 @pytest.mark.parametrize("name", ["noise", "much noise"])
 def test_the_benchmarks_plaintext_twin_is_the_protocol(runs, name):
     arguments, table = TRAINED[name].arguments, TABLES
-    radius = arguments.get("noise_radius")
-    terms = twin.noise_terms((3, 4), [radius or math.sqrt(3), radius or math.sqrt(4)], arguments["noise_epsilon"])
+    radius = arguments.get("clip")
+    terms = twin.noise_terms((3, 4), [radius or math.sqrt(3), radius or math.sqrt(4)], arguments["epsilon"])
     rows, targets = twin.clipped_rows(
         [features_of(table[GUEST]), features_of(table[HOST])], table[GUEST]["y"].to_numpy(float), terms
     )

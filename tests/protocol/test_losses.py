@@ -73,12 +73,12 @@ def on(home, parties=PAIR, **changed):
 
 ONE, RENAMED = {HOST: 1}, {**TABLES, HOST: TABLES[HOST].iloc[5:, [0, 1, 3, 4]].rename(columns={"x4": "other name"})}
 RENAMED[GUEST] = TABLES[GUEST].iloc[5:]
-NOISE = {"noise": "uniform", "optimizer": None, "cap": {HOST: 0}}
+NOISE = {"privacy": "record", "optimizer": None, "cap": {HOST: 0}}
 
 
 def noisy(ctx, earlier, of_host, **arguments):
     own = {"guest": 1.0, "host": of_host}[role_of(ctx)]
-    return noting(ctx, earlier, noise_epsilon=own, **arguments)
+    return noting(ctx, earlier, epsilon=own, **arguments)
 
 
 SCENARIOS = {

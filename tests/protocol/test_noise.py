@@ -39,13 +39,20 @@ PREFLIGHT = {"preflight", "verdict"}
 TABLES = tables(rows=150, guest=3, hosts=(4,))
 TWO_HOSTS = tables(rows=150, guest=3, hosts=(4, 2), seed=1)
 BOTH = (GUEST, HOST, SECOND_HOST, ARBITER)
-EPSILONS = {GUEST: {"noise_epsilon": 1.0}, HOST: {"noise_epsilon": 2.0, "noise_delta": 1e-6}}
+EPSILONS = {GUEST: {"epsilon": 1.0}, HOST: {"epsilon": 2.0, "delta": 1e-6}}
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 COMMON = dict(
-    tables=TABLES, public=True, tol=0, train_scores=False, noise="uniform", epochs=2, by_party=EPSILONS, init_param=INIT
+    tables=TABLES,
+    public=True,
+    tol=0,
+    train_scores=False,
+    privacy="record",
+    epochs=2,
+    by_party=EPSILONS,
+    init_param=INIT,
 )
 DESCENT = {"method": "sgd", "penalty": "l2", "alpha": 8.0, "optimizer_params": {"lr": 0.11}}
-WIDE = {party: {"noise_epsilon": 20.0, "noise_radius": 16.0} for party in (GUEST, HOST)}
+WIDE = {party: {"epsilon": 20.0, "clip": 16.0} for party in (GUEST, HOST)}
 
 
 def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
@@ -124,15 +131,16 @@ TRAINED = {
         (GUEST, HOST),
     ),
     "host without noise": Scenario(
-        noisy, {**COMMON, "by_party": {GUEST: {"noise_epsilon": 4.0}, HOST: {"noise_radius": 0.75}}}, (GUEST, HOST)
+        noisy, {**COMMON, "by_party": {GUEST: {"epsilon": 4.0}, HOST: {"clip": 0.75}}}, (GUEST, HOST)
     ),
     "adaptive": Scenario(
         noisy,
         {
             **COMMON,
             "tables": TWO_HOSTS,
-            "noise": "adaptive",
-            "by_party": {GUEST: {"noise_epsilon": 3.0}, HOST: {"noise_epsilon": 4.0}},
+            "privacy": "record",
+            "noise_spread": "adaptive",
+            "by_party": {GUEST: {"epsilon": 3.0}, HOST: {"epsilon": 4.0}},
         },
         BOTH,
     ),
@@ -147,7 +155,7 @@ def at(party, **settings):
     return {**EPSILONS, party: {**EPSILONS[party], **settings}}
 
 
-EVERYWHERE = "noise is uniform, but "
+EVERYWHERE = "privacy is record, but "
 REFUSED = {
     "per_epoch": (on(solver="per_epoch"), EVERYWHERE + "these settings need solver per_epoch"),
     "adam": (
@@ -160,17 +168,17 @@ REFUSED = {
     "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores is true"),
     "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
     "warm start": (on(warm_start="uniform"), EVERYWHERE + "warm_start_model is given"),
-    "nobody's epsilon": (on(by_party={}), EVERYWHERE + "no party sets noise_epsilon"),
+    "nobody's epsilon": (on(by_party={}), EVERYWHERE + "no party sets epsilon"),
     "host disagrees": (
-        on(by_party=at(HOST, noise="adaptive")),
-        "noise is uniform at the guest and adaptive at host 10000",
+        on(by_party=at(HOST, privacy="record", noise_spread="adaptive")),
+        "privacy is record with noise_spread uniform at the guest and record with noise_spread adaptive at host 10000",
     ),
     "guest without": (
-        on(by_party=at(GUEST, noise="none", noise_epsilon=None)),
-        "noise is none at the guest and uniform at host 10000",
+        on(by_party=at(GUEST, privacy="none", epsilon=None)),
+        "privacy is none at the guest and record with noise_spread uniform at host 10000",
     ),
-    "epsilon without noise": (on(noise="none"), "but noise is none, which protects no record"),
-    "too much noise": (on(by_party=at(GUEST, noise_epsilon=0.005)), "and sums over 150 records are masked up to 38400"),
+    "epsilon without noise": (on(privacy="none"), "but privacy is none, which protects no record"),
+    "too much noise": (on(by_party=at(GUEST, epsilon=0.005)), "and sums over 150 records are masked up to 38400"),
     "synthetic rows": (
         on(
             tables={
@@ -181,8 +189,16 @@ REFUSED = {
         "does not allow this noise",
     ),
     "cap": (on(cap={HOST: 1.5}), "host 10000: The cap that this party's operator set"),
-    "cap of the sum": (on(noise="adaptive", by_party=at(HOST, noise="adaptive"), cap={HOST: 1.9}), "The cap that"),
-    "folds": (Scenario(folds, {"tables": TABLES, "noise": "uniform"}), EVERYWHERE + "cross-validation"),
+    "cap of the sum": (
+        on(
+            privacy="record",
+            noise_spread="adaptive",
+            by_party=at(HOST, privacy="record", noise_spread="adaptive"),
+            cap={HOST: 1.9},
+        ),
+        "The cap that",
+    ),
+    "folds": (Scenario(folds, {"tables": TABLES, "privacy": "record"}), EVERYWHERE + "cross-validation"),
 }
 
 
@@ -203,7 +219,7 @@ def bounds_of(name):
     arguments, bounds = TRAINED[name].arguments, []
     for party in parties_of(name):
         features = features_of(arguments["tables"][party]).shape[1]
-        radius = arguments["by_party"].get(party, {}).get("noise_radius", math.sqrt(features))
+        radius = arguments["by_party"].get(party, {}).get("clip", math.sqrt(features))
         bounds.append(RowBounds(features, radius, party == GUEST, 2.0 if party == GUEST else 0.0))
     return bounds
 

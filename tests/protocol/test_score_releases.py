@@ -148,8 +148,8 @@ def again(function, home, parties=ALL, **arguments):
 
 def noisy_training(ctx, earlier, **arguments):
     """A training that would promise every record something, with an epsilon at every data party."""
-    own = {} if role_of(ctx) == "arbiter" else {"noise_epsilon": 1.0}
-    return train(ctx, earlier, noise="uniform", **own, **arguments)
+    own = {} if role_of(ctx) == "arbiter" else {"epsilon": 1.0}
+    return train(ctx, earlier, privacy="record", **own, **arguments)
 
 
 def binary_columns() -> dict:

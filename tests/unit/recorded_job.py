@@ -75,7 +75,7 @@ TRAINED = {
     "training rows: accuracy, bias": 0.2598223292333806,
 }
 FLIPPED = {"mechanism": "randomised response on the label, memoised per record", "rows": ROWS}
-HOST_TRAINED = {"features": 4, "cap on them": 17, "noise": "none"}
+HOST_TRAINED = {"features": 4, "cap on them": 17, "privacy": "none"}
 METRICS = {
     ("psi_0", "guest"): [("summary", None, {"input_count": ROWS, "intersect_count": ROWS})],
     ("psi_0", "host"): [("summary", None, {"input_count": 140, "intersect_count": ROWS})],

@@ -161,4 +161,4 @@ def test_parameters_are_checked_before_any_work():
             hide_size(bad)
     for bad in (1024, 2048.5, "2048", None):
         with pytest.raises(ValueError, match="key_length is"):
-            parameters_of(Settings)["key_length"].check(bad)
+            parameters_of(Settings)["he_param"].check({"key_length": bad})

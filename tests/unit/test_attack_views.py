@@ -258,7 +258,7 @@ def test_a_single_masked_message_is_not_a_sum():
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"unit": "client"}, "unit client and 1 local steps"),
+        ({"privacy": "client"}, "privacy client and 1 local steps"),
         ({"model": {"name": "cnn"}}, "The model is cnn"),
         ({"batch_size": RECORDS / 2}, "draw some 40 of 80 records by coins"),
     ],

@@ -45,8 +45,8 @@ BREAKS = {
     "no epochs": ("model", {"epochs": 0}, "epochs is 0"),
     "noise and scores": (
         "model",
-        {"noise": "uniform", "train_scores": True},
-        "noise is uniform, but train_scores is true",
+        {"privacy": "record", "train_scores": True},
+        "privacy is record, but train_scores is true",
     ),
     "two arbiters": ("arbiters", ["1", "2"], "names 2 arbiters; this task needs at most one"),
     "no host": ("hosts", [], "names no host"),
@@ -108,8 +108,8 @@ def test_seeded_chains_with_steps_in_between_are_refused_iff_they_are_broken():
 
 def test_folds_are_checked_like_a_training():
     assert refusal_of_plan(plan_of(stage="cross_validation")) is None
-    assert "noise is uniform, but cross-validation reads" in refusal_of_plan(
-        plan_of(model={"noise": "uniform"}, stage="cross_validation")
+    assert "privacy is record, but cross-validation reads" in refusal_of_plan(
+        plan_of(model={"privacy": "record"}, stage="cross_validation")
     )
 
 
@@ -129,7 +129,7 @@ TRAINED_ON_TWO = {
     "solver": ({"solver": "per_epoch"}, "but solver is per_epoch"),
     "optimizer": ({"optimizer": {"method": "adam"}}, "but optimizer.method is adam"),
     "flipback": ({"flipback": {"mode": "posterior"}}, "but flipback.mode is posterior"),
-    "noise": ({"noise": "uniform"}, "but noise is uniform"),
+    "noise": ({"privacy": "record"}, "but privacy is record"),
     "other classes": (
         {"classes": [0, 1, 2]},
         "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same.",

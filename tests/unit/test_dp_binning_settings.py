@@ -63,9 +63,9 @@ def test_a_rule_that_cannot_be_is_refused_in_one_sentence(check, value, sentence
     "given, sentence",
     [
         ({"privacy": "label"}, "epsilon is None; with privacy label it must be a finite number above 0"),
-        ({"privacy": "flips", "epsilon": 1.0}, "epsilon is 1.0; with privacy flips it must be left out"),
+        ({"privacy": "none", "epsilon": 1.0}, "epsilon is 1.0; with privacy none it must be left out"),
         ({"other_columns": {"range": [0, 1], "quantiles": 4}}, "bins_epsilon is None; with quantiles"),
-        ({"woe": False, "privacy": "none"}, "woe is false, .* but privacy is none; leave it out"),
+        ({"woe": False, "privacy": "label"}, "woe is false, .* but privacy is label; leave it out"),
         ({"woe": False, "epsilon": 1.0}, "woe is false, .* but epsilon is 1.0; leave it out"),
     ],
 )

@@ -17,7 +17,7 @@ from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
 
-SETTINGS = SimpleNamespace(stated_relation=REPLACE_ONE, noise="uniform")
+SETTINGS = SimpleNamespace(stated_relation=REPLACE_ONE, noise_spread="uniform")
 SHUFFLE = RoundTerms(
     aggregation="shuffle",
     unit="record",

@@ -39,7 +39,7 @@ BAD = [
     ("clip", [0.0]),
     ("client_weights", {}),
     ("shuffler", 9997),
-    ("noise", "gaussian"),
+    ("noise_spread", "gaussian"),
     ("adaptive", {"share": 1}),
 ]
 

@@ -133,7 +133,7 @@ def test_clips_of_their_own_change_no_account(own):
         ),
         ({"party_clips": {"9999": 1.0}}, "aggregation is secure_sum; party_clips needs local"),
         ({"epsilon": None, "noise_multiplier": 1.0}, "epsilon is not set, but party_epsilons is"),
-        ({"noise": "adaptive"}, "noise is adaptive; party_epsilons goes with noise uniform only"),
+        ({"noise_spread": "adaptive"}, "noise_spread is adaptive; party_epsilons goes with noise_spread uniform only"),
         ({"clip": {"quantile": 0.5}}, "party_epsilons needs a fixed clip"),
         ({"party_epsilons": {}}, "party_epsilons is {}; it must map party ids to numbers above 0"),
         ({"party_epsilons": {"10000": 0}}, "party_epsilons.10000 is 0"),

@@ -71,7 +71,7 @@ def test_the_table_names_trust_models_and_says_what_is_refused(capsys):
         None,
     )
     printed = " ".join(capsys.readouterr().out.split())
-    assert "secure_sum refused" in printed and "use unit client, aggregation local, or one step" in printed
+    assert "secure_sum refused" in printed and "use privacy client, aggregation local, or one step" in printed
     assert "local sigma 2" in printed and "in aggregation shuffle it must be 1" in printed
 
 

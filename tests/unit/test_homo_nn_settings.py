@@ -78,9 +78,9 @@ BAD = [
     ("relation", ""),
     *[("clip", value) for value in (0, "1", [], [1, 0], {"quantile": 0}, {"quantile": 1}, {"start": 0}, {"median": 1})],
     ("aggregation", "central"),
-    ("unit", "label"),
-    ("noise", "gaussian"),
-    ("noise", "source_rule"),
+    ("privacy", "label"),
+    ("noise_spread", "gaussian"),
+    ("noise_spread", "source_rule"),
     ("message_splitting", "rows"),
     *[("max_dropouts", value) for value in (0, 1.5, True)],
     *[("local_steps", value) for value in (0, 1.5)],
@@ -110,7 +110,7 @@ TOGETHER = [
         "prior has 3 probabilities; it must have one for each of the 2 classes",
     ),
     (
-        {"noise": "adaptive", "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
+        {"noise_spread": "adaptive", "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
         "adaptive.after_rounds is 10; it must be less than rounds, 10.",
     ),
     ({"records": None}, "records is not set; dp_homo_nn needs it"),
@@ -149,14 +149,14 @@ def test_relation_is_replace_one_for_shuffle_only_unless_stated():
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"local_steps": 2, "local_learning_rate": 0.1}, "use unit client, aggregation local, or one step"),
+        ({"local_steps": 2, "local_learning_rate": 0.1}, "use privacy client, aggregation local, or one step"),
         ({"upload_fraction": 0.5}, "use aggregation local, or upload_fraction 1"),
         ({"max_dropouts": 3}, "max_dropouts is 3 but must be less than the number of clients, 3"),
-        ({"unit": "client"}, "records is 500 but must be the number of clients, 3"),
+        ({"privacy": "client"}, "records is 500 but must be the number of clients, 3"),
         ({"client_weights": {"9999": 1.0}}, "client_weights names the parties 9999; it must name all"),
         (
-            {**SHUFFLE, "noise_multiplier": None, "unit": "client", "records": 3, "batch_size": 2.0},
-            "use aggregation secure_sum for unit client",
+            {**SHUFFLE, "noise_multiplier": None, "privacy": "client", "records": 3, "batch_size": 2.0},
+            "use aggregation secure_sum for privacy client",
         ),
     ],
     ids=str,
@@ -193,7 +193,7 @@ def test_the_guests_calibration_is_checked_by_every_party():
 @pytest.mark.parametrize("stated", RELATIONS)
 def test_contributions_cost_twice_as_much_under_replace_one_whichever_relation_is_stated(stated):
     settings = given_settings(
-        {**NEEDED, "epsilon": 4.0, "noise": "adaptive", "aggregation": "local", "relation": stated}
+        {**NEEDED, "epsilon": 4.0, "noise_spread": "adaptive", "aggregation": "local", "relation": stated}
     )
     terms = round_terms(settings, CLIENTS, 5)
     step = contribution_step(settings, terms, groups=3)
@@ -274,7 +274,7 @@ def test_class_weights_follow_the_public_prior_up_to_the_maximum_and_travel_as_j
     assert TrainSettings(**NOISE).class_factors is None and TrainSettings(**NOISE).step_factor == 1.0
     assert given.to_json()["class_weights"] == {"prior": [0.05, 0.95], "maximum": 4.0}
     assert TrainSettings(**NOISE, class_weights={"prior": [0.05, 0.95]}).step_factor == 10.0
-    client = TrainSettings(**{**NOISE, "unit": "client"}, class_weights=given.class_weights)
+    client = TrainSettings(**{**NOISE, "privacy": "client"}, class_weights=given.class_weights)
     assert client.class_factors == (4.0, 1 / 1.9) and client.step_factor == 1.0
 
 

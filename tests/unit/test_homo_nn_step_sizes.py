@@ -75,9 +75,9 @@ def test_what_a_job_names_is_kept():
     "given",
     [
         {"model": {"name": "mlp", "params": {}}},
-        {"noise": "adaptive"},
+        {"noise_spread": "adaptive"},
         {"aggregation": "local", "local_steps": 2, "local_learning_rate": 0.1},
-        {"unit": "client", "records": 3, "local_learning_rate": 0.1},
+        {"privacy": "client", "records": 3, "local_learning_rate": 0.1},
         {"aggregation": "shuffle", "shuffler": "9997", "rounds": 10, "batch_size": 2400},
     ],
     ids=str,

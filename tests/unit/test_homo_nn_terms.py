@@ -76,7 +76,7 @@ def test_a_large_delta_is_remarked():
         ({"clips": (1.0, 2.0)}, "clips has 2 numbers but must have one, or one per round, 3."),
         ({"clips": -1.0}, "clips holds -1.0 but must hold numbers from"),
         ({"clips": (3.0, 2.0, 1.0), "clip_quantile": 0.5}, "clips has a number per round, but with clip_quantile"),
-        ({"unit": "client"}, "records is 100 but must be the number of clients, 4, for the unit client."),
+        ({"unit": "client"}, "records is 100 but must be the number of clients, 4, with privacy client."),
         ({"scales": (1.0, 2.0)}, "scales must be positive numbers, one for each of 5 weights."),
         ({"scales": (1.0, 2.0, 3.0, 4.0, 0.0)}, "scales must be positive numbers, one for each of 5 weights."),
         ({"client_weights": (0.5, 0.5)}, "client_weights must be positive numbers, one for each of 4 clients."),
@@ -85,7 +85,7 @@ def test_a_large_delta_is_remarked():
         ({"client_weights": (0.4, 0.3, 0.2, 0.1)}, "client_weights are for updates of clients"),
         ({"epsilon0": 1.0}, "epsilon0 is 1, but aggregation secure_sum adds Gaussian noise; set noise_multiplier."),
         ({"noise_multiplier": 2.0**15}, "noise_multiplier is 32768.0 but must be a number greater than 0 and at most"),
-        ({"local_steps": 2, "local_learning_rate": 1.0}, "use unit client, aggregation local, or one step."),
+        ({"local_steps": 2, "local_learning_rate": 1.0}, "use privacy client, aggregation local, or one step."),
         ({"aggregation": "local", "local_steps": 2}, "local_learning_rate is None but must be given"),
         ({"upload_fraction": 0.5}, "use aggregation local, or upload_fraction 1."),
         (
@@ -103,7 +103,7 @@ def test_what_has_no_guarantee_is_refused_in_one_sentence(changed, sentence):
 @pytest.mark.parametrize(
     "changed, sentence",
     [
-        ({"unit": "client", "records": 4, "batch_size": 2.0}, "use aggregation secure_sum for unit client"),
+        ({"unit": "client", "records": 4, "batch_size": 2.0}, "use aggregation secure_sum for privacy client"),
         ({"local_steps": 2}, "use aggregation local"),
         ({"upload_fraction": 0.5}, "upload_fraction is 0.5, but in aggregation shuffle it must be 1"),
         ({"clip_quantile": 0.5}, "or aggregation secure_sum"),

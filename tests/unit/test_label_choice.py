@@ -50,7 +50,7 @@ def test_the_crossover_separates_noise_from_flips():
 
 def test_the_plan_says_which_of_the_two_to_take():
     one, many = (plan_labels(LabelPlanRequest(24_000, 1.0, columns=23, models=models)) for models in (1, 500))
-    assert "take noise (noise label); the crossover is at epsilon" in advice(one)
+    assert "take noise (privacy label); the crossover is at epsilon" in advice(one)
     assert "take flips (label_flip)" in advice(many) and "23 columns and 500 models" in advice(many)
     unasked = plan_labels(LabelPlanRequest(24_000, 1.0))
     assert unasked.crossover is None and "With --columns" in advice(unasked)
@@ -62,7 +62,7 @@ def test_the_command_prints_table_and_advice(capsys):
     asked = ["plan", "labels", "--records", "24000", "--epsilon", "3", "--columns", "23", "--models", "2"]
     assert main(asked) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "noise label, delta 1e-05" in text and "23 columns and 2 models at epsilon 3: take noise" in text
+    assert "privacy label, delta 1e-06" in text and "23 columns and 2 models at epsilon 3: take noise" in text
     assert main([*asked, "--delta", "1e-6", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["request"]["delta"] == 1e-6 and len(told["choices"]) == 6

@@ -33,7 +33,7 @@ HOST = {
     "multipliers": {"first_fit": 4.0, "training": 1.0},
 }
 ROWS, FEATURES = 400, [4, 2]
-SETTINGS = TrainSettings(noise="adaptive", train_scores=False)
+SETTINGS = TrainSettings(privacy="record", noise_spread="adaptive", train_scores=False)
 
 
 def terms(guest=GUEST, host=HOST, settings=SETTINGS):
@@ -77,7 +77,9 @@ def test_the_ridge_is_never_below_what_noise_needs():
     given = {"method": "sgd", "penalty": "none", "alpha": 9.0, "optimizer_params": {"lr": 0.1}}
     required = terms().noise.moments.required_ridge(ROWS, 4)
     for optimizer, alpha in ((None, 1.25 * required), (given, 1.25 * required), ({**given, "penalty": "l2"}, 9.0)):
-        made = terms(settings=TrainSettings(noise="adaptive", train_scores=False, optimizer=optimizer))
+        made = terms(
+            settings=TrainSettings(privacy="record", noise_spread="adaptive", train_scores=False, optimizer=optimizer)
+        )
         assert made.optimizer["penalty"] == "l2" and made.optimizer["alpha"] == pytest.approx(alpha)
         made.check_ridge()
         assert made.penalties == [made.optimizer["alpha"]] * 6

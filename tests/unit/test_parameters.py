@@ -47,7 +47,7 @@ BAD = [
             ({"epsilon": 1e-6}, "epsilon"),
         )
     ],
-    *[("align", "key_length", value, "key_length") for value in (1024, 2048.5, "2048", 16384, True)],
+    *[("align", "he_param", {"key_length": value}, "key_length") for value in (1024, 2048.5, "2048", 16384, True)],
     *[("align", "label_source", value, "label_source") for value in ("", "ns/name", 3)],
     *[("share_lr", "reveal", value, "reveal") for value in ("all", "", True, ["guest"])],
     *[
@@ -167,10 +167,11 @@ BAD = [
     ],
     *[("dp_hetero_lr", "train_scores", value, "train_scores") for value in (1, 0, "yes", None)],
     *[("dp_hetero_lr", "label_source", value, "label_source") for value in ("y", "a/b", 1)],
-    *[("dp_hetero_lr", "noise", value, "noise") for value in ("gaussian", "", True, ["uniform"])],
-    *[("dp_hetero_lr", "noise_epsilon", value, "noise_epsilon") for value in (0, -1, math.nan, math.inf, "1", True)],
-    *[("dp_hetero_lr", "noise_delta", value, "noise_delta") for value in (0, -1e-9, 0.02, 1, math.nan, "1e-5", None)],
-    *[("dp_hetero_lr", "noise_radius", value, "noise_radius") for value in (0, 0.06, 16.5, math.inf, "2", True)],
+    *[("dp_hetero_lr", "privacy", value, "privacy") for value in ("uniform", "", True, ["record"])],
+    *[("dp_hetero_lr", "noise_spread", value, "noise_spread") for value in ("gaussian", "", True, ["uniform"])],
+    *[("dp_hetero_lr", "epsilon", value, "epsilon") for value in (0, -1, math.nan, math.inf, "1", True)],
+    *[("dp_hetero_lr", "delta", value, "delta") for value in (0, -1e-9, 0.02, 1, math.nan, "1e-5", None)],
+    *[("dp_hetero_lr", "clip", value, "clip") for value in (0, 0.06, 16.5, math.inf, "2", True)],
     *[
         ("dp_hetero_lr", "cv_param", value, "cv_param")
         for value in (3, {"n_splits": 1}, {"n_splits": 2.5}, {"splits": 3}, {"shuffle": "yes"}, {"random_state": "one"})
@@ -189,8 +190,8 @@ GOOD = [
     ("dp_hetero_lr", "batch_size", 64, 64),
     ("dp_hetero_lr", "he_param", {"key_length": 3072}, {"kind": "paillier", "key_length": 3072}),
     ("dp_hetero_lr", "threshold", 1, 1.0),
-    ("dp_hetero_lr", "noise_delta", 1e-6, 1e-6),
-    ("dp_hetero_lr", "noise_radius", 16, 16.0),
+    ("dp_hetero_lr", "delta", 1e-5, 1e-5),
+    ("dp_hetero_lr", "clip", 16, 16.0),
 ]
 
 
@@ -232,11 +233,12 @@ def test_good_values_pass_and_are_normalised(component, name, value, parsed):
 
 
 def test_noise_that_would_not_protect_is_refused_before_submission():
-    noised = {"noise": "uniform", "noise_epsilon": 1.0, "train_scores": False}
+    noised = {"privacy": "record", "epsilon": 1.0, "train_scores": False}
     assert clients.DPHeteroLR("task_0", **noised).needs_arbiter is False
     for given, sentence in (
         ({"train_scores": True}, "train_scores is true"),
-        ({"noise": "none"}, "protects no record"),
+        ({"privacy": "none"}, "protects no record"),
+        ({"privacy": "label", "noise_spread": "adaptive"}, "it goes with privacy record only"),
         ({"solver": "per_epoch"}, "need solver per_epoch"),
     ):
         with pytest.raises(ValueError, match=sentence):
@@ -343,7 +345,6 @@ def test_early_stop_is_taken_in_any_case():
     [
         ("DPHeteroLR", "floating_point_precision", "fixed; leave it out"),
         ("DPHeteroLR", "output_cv_data", "scores of its folds; leave it out"),
-        ("DPHeteroLR", "epsilon", "LabelFlip"),
         ("DPHeteroLR", "epoch", "did you mean epochs?"),
         ("DPHeteroLR", "zzz", "it has epochs, batch_size"),
         ("ShareLR", "batch_size", "one batch"),

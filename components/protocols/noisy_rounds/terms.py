@@ -43,7 +43,7 @@ class RoundTerms:
         colluding: how many of the tolerated may collude; an observing client counts itself, so at least 1.
         batch_size: expected number of units that take part in a round, over all clients. What is divided by it is never
             divided by the realised number, which stays secret.
-        records: public number of all units: records, or clients for the unit client.
+        records: public number of all units: records, or clients with privacy client.
         client_records: number of records of each client, needed for ``shuffle``, which is stated under replace-one,
             where they are public; None means equal numbers.
         client_weights: public weights of the clients' updates (unit client, or several local steps), adding up to 1;
@@ -242,7 +242,7 @@ def _clients(terms: RoundTerms) -> Iterator[str]:
     if terms.batch_size > terms.records:
         yield f"batch_size is {terms.batch_size:g} but must be at most the number of {terms.unit}s, {terms.records}."
     if terms.unit == CLIENT and terms.records != clients:
-        yield f"records is {terms.records} but must be the number of clients, {clients}, for the unit client."
+        yield f"records is {terms.records} but must be the number of clients, {clients}, with privacy client."
     if weights is not None:
         if len(weights) != clients or not all(is_finite(weight) and weight > 0 for weight in weights):
             yield f"client_weights must be positive numbers, one for each of {clients} clients."
@@ -269,8 +269,8 @@ def _together(terms: RoundTerms) -> Iterator[str]:
     if terms.aggregation == SECURE_SUM:
         if terms.unit == RECORD and terms.local_steps > 1:
             yield (
-                f"local_steps is {terms.local_steps}, but in aggregation secure_sum with unit record a client's own steps "
-                "would carry no noise and nothing bounds what a record does to them; use unit client, aggregation local, or "
+                f"local_steps is {terms.local_steps}, but in aggregation secure_sum with privacy record a client's own steps "
+                "would carry no noise and nothing bounds what a record does to them; use privacy client, aggregation local, or "
                 "one step."
             )
         if terms.upload_fraction < 1:
@@ -280,8 +280,8 @@ def _together(terms: RoundTerms) -> Iterator[str]:
             )
     if terms.client_weights is not None and terms.unit == RECORD and terms.noised_steps == 1:
         yield (
-            "client_weights are for updates of clients, but with unit record and one step a round all records count "
-            "the same; leave them out, or use unit client or several local steps in aggregation local."
+            "client_weights are for updates of clients, but with privacy record and one step a round all records count "
+            "the same; leave them out, or use privacy client or several local steps in aggregation local."
         )
     yield from _personal(terms)
     if terms.clip_quantile is not None and terms.noised_steps > 1:
@@ -289,7 +289,7 @@ def _together(terms: RoundTerms) -> Iterator[str]:
 
 
 SHUFFLE_NEEDS = {
-    "unit": (RECORD, "record: every record sends one message; use aggregation secure_sum for unit client"),
+    "unit": (RECORD, "record: every record sends one message; use aggregation secure_sum for privacy client"),
     "local_steps": (1, "1, since each message is one pure local-DP gradient; use aggregation local"),
     "upload_fraction": (1, "1: messages that differ in their coordinates do not hide each other"),
     "clip_quantile": (None, "None; use a clip that is fixed in advance, or aggregation secure_sum"),

@@ -32,14 +32,7 @@ FEATURES = {GUEST: 2, HOST: 2}
 
 
 def step(tables, **given):
-    parameters = {
-        "epochs": EPOCHS,
-        "noise_epsilon": EPSILON,
-        "noise_delta": DELTA,
-        "noise_radius": RADIUS,
-        "label_source": SOURCE,
-        **given,
-    }
+    parameters = {"epochs": EPOCHS, "epsilon": EPSILON, "delta": DELTA, "clip": RADIUS, "label_source": SOURCE, **given}
     return ComponentStep(dp_hetero_lr, parameters, {"train_data": tables}, stage="train")
 
 
@@ -206,9 +199,9 @@ def case(setting, released, prepare, parties, neighbours=NEIGHBOURS, **given):
 
 
 CASES = [
-    case("noise uniform", released, declare_public(TABLES), (GUEST, HOST), noise="uniform"),
-    case("noise adaptive", released, declare_public(TABLES), (GUEST, HOST), noise="adaptive"),
-    case("noise label", label_noise, declare, (GUEST,), (*NEIGHBOURS, LABEL), noise="label"),
+    case("noise uniform", released, declare_public(TABLES), (GUEST, HOST), privacy="record"),
+    case("noise adaptive", released, declare_public(TABLES), (GUEST, HOST), privacy="record", noise_spread="adaptive"),
+    case("noise label", label_noise, declare, (GUEST,), (*NEIGHBOURS, LABEL), privacy="label"),
 ]
 ANY = (1, math.inf)
 SCORES_ONCE = DIGEST | {b"rounding of scores": "whoever asks again gets the same, and cannot average it away"}

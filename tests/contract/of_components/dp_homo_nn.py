@@ -306,7 +306,7 @@ CASES = [
     case(
         "adaptive, secure_sum",
         partial(adaptive, masked=True),
-        {"noise": "adaptive", "epsilon": 4.0},
+        {"noise_spread": "adaptive", "epsilon": 4.0},
         sealed=MASKED,
         left=opened_sums,
         added=noise_of_sums,
@@ -323,7 +323,7 @@ CASES = [
     case(
         "adaptive, local",
         partial(adaptive, masked=False),
-        {"noise": "adaptive", "epsilon": 4.0, "aggregation": "local"},
+        {"noise_spread": "adaptive", "epsilon": 4.0, "aggregation": "local"},
         sealed=PLAIN,
         left=own_messages,
         neighbours=neighbours(OWN)[1:4:2],
@@ -334,7 +334,7 @@ CASES = [
         "clients of two steps, a followed clip",
         clients,
         {
-            "unit": "client",
+            "privacy": "client",
             "records": len(DATA),
             "batch_size": len(DATA) * COIN,
             "local_steps": 2,

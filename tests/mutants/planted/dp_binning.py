@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "a binning guest does not compare the parties' privacy",
         "F",
-        f"{AGREEMENT}:GuestAgreement.commit",
-        (('("woe", "privacy", "key_length")', '("woe", "key_length")'),),
+        f"{AGREEMENT}:Agreement.asked",
+        (('"privacy": settings.privacy, ', ""),),
         contract(LABEL, "e"),
     ),
     Mutant(
