@@ -226,7 +226,8 @@ def check_key_length(key_length: int) -> None:
     """Refuse a modulus that is too short, or longer than others take (one sentence, ValueError)."""
     if not _is_integer(key_length) or not MIN_KEY_LENGTH <= key_length <= MAX_KEY_LENGTH:
         raise ValueError(
-            f"he_param.key_length is {key_length!r}; it must be a whole number from {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} bits."
+            f"he_param.key_length is {key_length!r}; it must be a whole number of at most {MAX_KEY_LENGTH} and at least "
+            f"{MIN_KEY_LENGTH} bits."
         )
 
 

@@ -65,7 +65,8 @@ def add_link_flags(command: argparse.ArgumentParser) -> None:
 
 def plan_link(request: LinkRequest) -> LinkPlan:
     """What `dp_hetero_lr.traffic` says of the request."""
-    from fate_dp.components.dp_hetero_lr.settings import TrainSettings, he_param
+    from fate_dp.components.common.vocabulary import he_param
+    from fate_dp.components.dp_hetero_lr.settings import TrainSettings
     from fate_dp.components.dp_hetero_lr.traffic import traffic
 
     settings = TrainSettings(epochs=request.epochs, he_param=he_param({"key_length": request.key_length}))

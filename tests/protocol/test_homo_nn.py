@@ -261,7 +261,7 @@ def test_the_summary_says_what_was_promised(runs):
     assert summary == value(runs, "secure_sum", GUEST)["summary"]
     epsilons = [summary[f"epsilon (nats, {relation}, all 6 rounds)"] for relation in ("add-or-remove", "replace-one")]
     assert 3.1 < epsilons[0] < 3.4 < epsilons[1] < 5
-    assert (summary["noise over the clip"], summary["delta"], summary["unit"]) == (1.5, 1e-5, "record")
+    assert (summary["noise over the clip"], summary["delta"], summary["privacy"]) == (1.5, 1e-6, "record")
     asked = value(runs, "epsilon", GUEST)["summary"]
     assert 2.99 < asked["epsilon (nats, add-or-remove, all 2 rounds)"] <= 3.0
     assert all(isinstance(item, (str, int, float)) for item in summary.values())
@@ -288,7 +288,7 @@ def test_class_weights_find_a_rare_class_at_the_same_epsilon(runs):
 def test_adaptive_noise_keeps_the_total_and_releases_contributions_once(runs):
     for name, relation in (("adaptive", "add_or_remove"), ("adaptive local", "replace_one")):
         summary, lines = value(runs, name, HOST)["summary"], runs[name][HOST].ledger["entries"]
-        assert summary["contributions for adaptive noise"] == "released" and summary["noise"] == "adaptive"
+        assert summary["contributions for adaptive noise"] == "released" and summary["noise spread"] == "adaptive"
         told = f"epsilon (nats, {relation.replace('_', '-')}, all {summary['rounds planned']} rounds)"
         assert 3.9 < summary[told] <= 4.0
         assert [line["rounds"] for line in lines[1:]] == [1] and "contributions" in lines[1]["parameters"]["purpose"]

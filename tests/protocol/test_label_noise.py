@@ -41,6 +41,7 @@ COMMON = dict(
     tol=0,
     privacy="label",
     epsilon=1.0,
+    delta=1e-5,
     label_source=SOURCE,
     epochs=3,
     init_param={"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3},
@@ -81,7 +82,7 @@ def noisy(ctx, earlier, declared=SOURCE, cap=None, draw=None, guest=None, leak=F
         value = train(ctx, earlier, **arguments)
     finally:
         LabelMoments.draw, Targets.constant = original, keep_constant
-    totals = home_of(ctx).ledger.totals() if role_of(ctx) != "arbiter" else []
+    totals = home_of(ctx).ledger.totals(1e-5) if role_of(ctx) != "arbiter" else []
     return {**value, "drawn": drawn, "totals": totals}
 
 

@@ -39,7 +39,7 @@ PREFLIGHT = {"preflight", "verdict"}
 TABLES = tables(rows=150, guest=3, hosts=(4,))
 TWO_HOSTS = tables(rows=150, guest=3, hosts=(4, 2), seed=1)
 BOTH = (GUEST, HOST, SECOND_HOST, ARBITER)
-EPSILONS = {GUEST: {"epsilon": 1.0}, HOST: {"epsilon": 2.0, "delta": 1e-6}}
+EPSILONS = {GUEST: {"epsilon": 1.0, "delta": 1e-5}, HOST: {"epsilon": 2.0, "delta": 1e-6}}
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 COMMON = dict(
     tables=TABLES,
@@ -88,7 +88,7 @@ def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
         SecondMoments.draw, own_noise.adaptive_scales = draw, scales
     summary = {"dataset": name, "drawn": drawn, "scales": found}
     if frame is not None:
-        summary["totals_of_all"] = home_of(ctx).ledger.totals()
+        summary["totals_of_all"] = home_of(ctx).ledger.totals(1e-5)
         summary["totals"] = {line["observer"]: line for line in summary["totals_of_all"] if line["dataset"] == name}
     return {**value, **summary}
 
@@ -140,7 +140,7 @@ TRAINED = {
             "tables": TWO_HOSTS,
             "privacy": "record",
             "noise_spread": "adaptive",
-            "by_party": {GUEST: {"epsilon": 3.0}, HOST: {"epsilon": 4.0}},
+            "by_party": {GUEST: {"epsilon": 3.0, "delta": 1e-5}, HOST: {"epsilon": 4.0, "delta": 1e-5}},
         },
         BOTH,
     ),

@@ -68,7 +68,7 @@ def released(tmp_path, epsilon_drawn=EPSILON, table="with_canaries.csv", job=JOB
 
 
 def asked(tmp_path, **more):
-    return Asked(tmp_path / "parties", PARTY, JOB, **more)
+    return Asked(tmp_path / "parties", PARTY, JOB, **{"delta": 1e-5, **more})
 
 
 def test_canaries_are_kept_privately_and_their_table_differs_in_nothing_else(tmp_path, csv):

@@ -92,7 +92,7 @@ def test_other_models_and_ways_to_train_have_a_clip_of_one_and_plain_descent(giv
 
 def test_a_mutant_that_ignores_the_noise_or_the_features_is_told_apart():
     """The clip must move with each number of the rule by the power that the rule says."""
-    settings = TrainSettings(records=1000, epsilon=2.0)
+    settings = TrainSettings(records=1000, epsilon=2.0, delta=1e-5)
     terms = calibrated(settings, round_terms(settings, PARTIES, MANY_INPUTS))
     clip = settled(settings, terms)[0].clip
     louder = terms.with_noise(noise_multiplier=2 * terms.noise_multiplier)

@@ -47,10 +47,10 @@ def test_tables_show_entries_and_totals(home, capsys):
     assert max(map(len, text.splitlines())) <= 100
     assert "Ledger of party 10001: nothing was released." in text and "Totals of party 10001" not in text
     for observer in ("arbiter", "host", "model"):
-        assert re.search(rf"{SOURCE} +label +replace_one +{observer} +2\.[0-9]+ +1e-05", text)
-    assert re.search(rf"{DATASET} +record +replace_one +guest +infinity +1e-05", text)
-    assert re.search(r"bank/loans +record +add_or_remove +server +[0-9.]+ +1e-05", text)
-    assert re.search(r"2 bank/loans +Gaussian +[0-9.]+ 1e-05 record model, server", text)
+        assert re.search(rf"{SOURCE} +label +replace_one +{observer} +2\.[0-9]+ +1e-06", text)
+    assert re.search(rf"{DATASET} +record +replace_one +guest +infinity +1e-06", text)
+    assert re.search(r"bank/loans +record +add_or_remove +server +[0-9.]+ +1e-06", text)
+    assert re.search(r"2 bank/loans +Gaussian +[0-9.]+ 1e-06 record model, server", text)
 
 
 def test_delta_is_chosen_by_the_reader(home, capsys):

@@ -132,7 +132,7 @@ def test_the_command_writes_the_page_and_says_where(home, tmp_path, capsys):
     assert run(capsys, home, "--html", path) == (0, f"Wrote {path}.\n", "")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     status, out, _ = run(capsys, home, "--html", path, "--json")
-    assert status == 0 and json.loads(out) == all_ledgers(home / "parties", 1e-5)
+    assert status == 0 and json.loads(out) == all_ledgers(home / "parties", 1e-6)
 
 
 def test_each_party_has_a_part_with_its_caps(page):

@@ -477,7 +477,7 @@ def test_events_that_no_accountant_adds_up_have_no_finite_total(ledger, monkeypa
     step(ledger)
     monkeypatch.setattr(total, "total_epsilon", refuse)
     assert [line["epsilon"] for line in ledger.totals()] == ["infinity"] * 4
-    assert {line["note"] for line in ledger.totals()} == {"no bound is known at delta 1e-05"}
+    assert {line["note"] for line in ledger.totals()} == {"no bound is known at delta 1e-06"}
     with pytest.raises(UnsupportedEvent):
         step(ledger, release_key="another")
     assert ledger.entries()[0]["uses"] == 1

@@ -113,7 +113,7 @@ def test_the_page_says_of_every_component_what_each_party_receives_the_worst_fir
 def test_statements_that_differ_in_the_asset_alone_are_one_line(page):
     section = page.split("### `dp_homo_nn`\n")[1].split("\n### ")[0]
     assert "| labels and features of guest, host | arbiter | masked | nothing |" in section
-    assert "| train; `aggregation` is secure_sum; `noise` is uniform or adaptive |" in section
+    assert "| train; `aggregation` is secure_sum; `noise_spread` is uniform or adaptive |" in section
     flipback = page.split("### `flipback`\n")[1].split("\n### ")[0]
     assert "**What each party receives**: whether the checks of the others passed, and nothing else." in flipback
     assert "| train; of rows of `validate_data` |" in page and "| `hide_size` is not set or false |" in page

@@ -69,8 +69,8 @@ BAD = [
         for name in ("epsilon", "epsilon0")
         for value in (0, -1.0, math.inf, math.nan, "1", 101)
     ],
-    ("delta", 1.0, "delta is 1.0; it must be a finite number above 0 and below 1."),
-    ("delta", 0, "delta is 0; it must be a finite number above 0."),
+    ("delta", 1.0, "delta is 1.0; it must be a finite number above 0 and at most 0.01."),
+    ("delta", 0, "delta is 0; it must be a finite number above 0 and at most 0.01."),
 ]
 
 

@@ -206,7 +206,7 @@ MUTANTS = (
         "dp_hetero_lr refuses private labels that are all alike",
         "D",
         f"{TRAIN}:GuestPreflight.check_table",
-        (("        if noise != LABEL:\n", "        if True:\n"),),
+        (("        if protected != LABEL:\n", "        if True:\n"),),
         ("tests/contract/test_labels_alike.py::test_a_job_goes_on[dp_hetero_lr / train / noise label-0.0]",),
     ),
     Mutant(
