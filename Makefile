@@ -249,9 +249,9 @@ docs-notebooks: $(TESTED)
 	done
 	$(MAKE) docs
 
-# What every component and mechanism guarantees; a test holds the committed page to this.
+# What every component and mechanism guarantees; a test holds the committed pages to this.
 docs-privacy: install
-	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
+	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy
 
 # What the documents describe and what shows it, from docs/coverage.yaml; a test holds the committed page to this.
 docs-coverage: $(TESTED)
