@@ -15,7 +15,8 @@ from tests import house
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "deploy" / "README.md"])
+BESIDE_CODE = [ROOT / folder / "README.md" for folder in ("deploy", "bench", "bench/thesis", "examples/credit_risk")]
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *BESIDE_CODE])
 README_LINES = 150
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.M | re.S)
 INDENTED = re.compile(r"(?:^|\n)\n((?: {4}|\t).*\n)+")
