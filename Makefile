@@ -104,7 +104,7 @@ cluster-test-standalone: ALSO := tests/cluster/test_authentication.py
 cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
 
-# Walks a FATE-Board that FATE_BOARD_JAR or FATE_BOARD_SOURCE names in Debian's chromium; screenshots go to out/board.
+# Walks a FATE-Board that FATE_BOARD_JAR names in Debian's chromium; screenshots go to out/board.
 # Without one it says what is missing and skips. Not part of `make test`: it starts a FATE-Flow and runs six jobs.
 board-test: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=5 tests/board
@@ -249,9 +249,9 @@ docs-notebooks: $(TESTED)
 	done
 	$(MAKE) docs
 
-# What every component and mechanism guarantees; a test holds the committed page to this.
+# What every component and mechanism guarantees; a test holds the committed pages to this.
 docs-privacy: install
-	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
+	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy
 
 # What the documents describe and what shows it, from docs/coverage.yaml; a test holds the committed page to this.
 docs-coverage: $(TESTED)

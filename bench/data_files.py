@@ -2,7 +2,7 @@
 
     python -m bench.data_files
 
-looks at every file of the folder that FATE_DP_DATA names, else of ../shared/data. docs/data.md says where each comes from.
+looks at every file of the folder that FATE_DP_DATA names, else of ../shared/data. bench/README.md says where each comes from.
 """
 
 import csv
@@ -41,7 +41,7 @@ def with_files(main: Callable[[], None]) -> None:
     except FileNotFoundError as error:
         raise SystemExit(
             f"There is no file {error.filename}; name its folder in the variable FATE_DP_DATA. "
-            "docs/data.md says where it comes from and what it has to be."
+            "bench/README.md says where it comes from and what it has to be."
         ) from error
 
 
@@ -56,7 +56,7 @@ def main() -> None:
 def state_of(path: Path, wanted: str, digest: str | None) -> str:
     """What there is to say of a file, in one sentence without a full stop."""
     if not path.is_file():
-        return f"not in {path.parent}; docs/data.md says where it comes from"
+        return f"not in {path.parent}; bench/README.md says where it comes from"
     try:
         holds, sum_of_content = content_of(path)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -1,8 +1,19 @@
 """From how many clients on shuffling pays: the error that each trust model adds to a round's mean, at equal privacy.
 
-Compared at one (epsilon, delta) under replace-one, with the same records per client, the same share of all records per
-round, and the same rounds. The error is the root of the expected squared l2 distance to the mean gradient without noise,
-in units of the clip, with all clients present (docs/proofs-dp_homo_nn.md).
+Compared at one (epsilon, delta) under replace-one, the only relation that all three have an account for, with the same
+records per client, the same share of all records per round, and the same rounds. The error is the root of the expected
+squared l2 distance to the mean gradient without noise, in units of the clip C, with all clients present. B is the expected
+batch, d the dimension, n the clients, t the tolerated ones:
+
+- ``local``: z C sqrt(n d) / B, z the multiplier of each client's own noise;
+- ``secure_sum``: z C sqrt(d n / (n - t)) / B, z that of the sum's noise;
+- ``shuffle``: at most the norm of one answer over the root of the number of messages, ``duchi_norm`` / sqrt(B): an answer
+  of mean x and norm L has variance L^2 - |x|^2, and x is at most C, small beside L.
+
+At fixed records per client the errors of ``local`` and of ``shuffle`` both fall with 1 / sqrt(n), and shuffling gains only
+through the larger epsilon0 that more messages allow, up to answers of length C sqrt(pi d / 2) without privacy. So with many
+records per client, which ``local`` adds up before it adds noise once, shuffling may never pay. Where it pays from the
+first, that is Duchi's sampler being better than Gaussian noise on a single record, not amplification.
 """
 
 from __future__ import annotations

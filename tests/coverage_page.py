@@ -30,11 +30,10 @@ INTRODUCTION = """\
 
 <!-- Written by `make docs-coverage` from docs/coverage.yaml; a change by hand is lost. -->
 
-FATE-DP implements what five documents describe ([references](references.md#the-documents-that-fate-dp-implements)) and what it
-was ordered to be. Every row of theirs stands here with its state and with what shows it: a test
-(`.venv/bin/python -m pytest -q FILE`), a benchmark or a command. *Partly* and *left out* have their reason; *done* has a remark
-where it is done in another way. Where a document is wrong, the project does what is right
-([rules that do not hold](privacy.md#rules-that-do-not-hold)), and the row counts as done.
+FATE-DP implements what five documents describe ([references](references.md#the-documents-that-fate-dp-implements)) and the
+project's own design. Each row names its state and what shows it: a test (`.venv/bin/python -m pytest -q FILE`), a benchmark or
+a command. *Partly* and *left out* give the reason; *done* has a remark where we do it another way. Where a document is wrong,
+the project does what is right ([rules that do not hold](privacy/tables.md#rules-that-do-not-hold)), and the row counts as done.
 """
 
 
@@ -81,21 +80,31 @@ def documents(path: Path = TABLE) -> tuple[Document, ...]:
 
 
 def coverage_page(found: tuple[Document, ...]) -> str:
-    """The page as Markdown."""
-    counts = [(document.title, *map(str, document.states)) for document in found]
+    """The page as Markdown: how many rows have each state, and one table of all rows."""
+    counts = [(document.title, _cited(document), *map(str, document.states)) for document in found]
     total = [str(sum(column)) for column in zip(*(document.states for document in found))]
-    parts = [INTRODUCTION, markdown_table(("document", *STATES), [*counts, ("all", *total)])]
-    return "\n\n".join(part.strip("\n") for part in [*parts, *map(_section, found)]) + "\n"
-
-
-def _section(document: Document) -> str:
-    cited = "The design of the project." if document.key == DESIGN else f"[{document.key}]"
     rows = [
-        (row.section, row.described, row.state, ", ".join(f"`{name}`" for name in row.shown) or "-", row.remark or "-")
+        (
+            _cited(document),
+            row.section,
+            row.described,
+            row.state,
+            ", ".join(f"`{name}`" for name in row.shown) or "-",
+            row.remark or "-",
+        )
+        for document in found
         for row in document.rows
     ]
-    table = markdown_table(("section", "described", "state", "shown by", "remark"), rows)
-    return f"## {document.title}\n\n{cited}\n\n{table}"
+    parts = [
+        INTRODUCTION,
+        markdown_table(("title", "document", *STATES), [*counts, ("all", "", *total)]),
+        markdown_table(("document", "section", "described", "state", "shown by", "remark"), rows),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _cited(document: Document) -> str:
+    return DESIGN if document.key == DESIGN else f"[{document.key}]"
 
 
 def problems(found: tuple[Document, ...]) -> list[str]:

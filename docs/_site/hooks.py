@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # Pages of the site that are files of the repository, and stay where readers of a repository look for them.
 PAGES = {
+    "index.md": "README.md",
     "operators.md": "deploy/README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
@@ -54,8 +55,6 @@ def place_of(path: str) -> str | None:
     for page, origin in PAGES.items():
         if path == origin:
             return page
-    if path == "README.md":
-        return "index.md"
     if path.startswith("docs/notebooks/") and path.endswith(".ipynb"):
         return path[len("docs/") : -len(".ipynb")] + ".md"
     if path.startswith("docs/"):

@@ -1,4 +1,4 @@
-"""The computed tables of ``docs/privacy.md``, each by the library's public functions.
+"""The computed tables of ``docs/privacy/tables.md``, each by the library's public functions.
 
     python -m fate_dp.pipelines.report.privacy_tables flip_rates
 

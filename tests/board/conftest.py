@@ -18,7 +18,7 @@ from .jobs import kept, run_all
 from .walk import Walk
 
 SHOTS = Path(__file__).parents[2] / "out" / "board"
-NAMES = ("FATE_BOARD_JAR", "FATE_BOARD_SOURCE")
+BOARD = "FATE_BOARD_JAR"
 # A home whose jobs have ended already, so that a second run looks at the first one's.
 HOME = "FATE_BOARD_HOME"
 counted = {"passed": 0, "failed": 0, "skipped": 0}
@@ -64,10 +64,10 @@ def see():
 
 @pytest.fixture(scope="session")
 def files():
-    """The board's files, which one of two variables names."""
-    place = next((os.environ[name] for name in NAMES if os.environ.get(name)), None)
-    if place is None:
-        pytest.skip(f"{' or '.join(NAMES)} names no FATE-Board; docs/howto/board.md says how to build one.")
+    """The board's files, which a variable names."""
+    place = os.environ.get(BOARD)
+    if not place:
+        pytest.skip(f"{BOARD} names no FATE-Board.")
     try:
         found = start.find_board(place)
         start.find_java()

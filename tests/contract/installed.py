@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,15 +13,10 @@ import fate_dp.components
 
 from . import of_components
 
-GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-component.md"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "component"
 HOMES = {"components": fate_dp.components.__path__, "tests/contract/of_components": of_components.__path__}
 """Folders of the repository whose modules may come from elsewhere."""
 _folder = TemporaryDirectory(prefix="fate-dp-guide-")
-
-
-def files_of(page: str) -> dict[str, str]:
-    """{path: content} of the blocks of code of a page that begin with a path of a file."""
-    return dict(re.findall(r"^```\w+\n# (\S+/\S+\.\w+)\n(.*?)^```", page, re.M | re.S))
 
 
 @contextmanager
@@ -46,9 +40,13 @@ def installed(files: Mapping[str, str], folder: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
-FILES = files_of(GUIDE.read_text(encoding="utf-8"))
+FILES = {
+    path.relative_to(EXAMPLE).as_posix(): path.read_text(encoding="utf-8")
+    for path in sorted(EXAMPLE.rglob("*"))
+    if path.suffix in (".py", ".yaml")
+}
 (TEMPLATE,) = (path.split("/")[1] for path in FILES if path.endswith("/component.py"))
-"""The guide's component."""
+"""The component of docs/adding-a-component.md."""
 
 
 def install_template() -> None:

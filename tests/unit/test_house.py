@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.house import LIMITS, Module, circles, exception_classes, figures, kept, length_of, parameters_of
+from tests.house import (
+    LIMITS,
+    Module,
+    circles,
+    exception_classes,
+    figures,
+    kept,
+    length_of,
+    parameters_of,
+    words_of_pages,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +63,12 @@ def test_functions_are_measured_without_their_docstring_and_self(product):
     )
     (function,) = module.functions
     assert length_of(function) == 2 and [each.arg for each in parameters_of(function)] == ["a", "b", "rest"]
+
+
+def test_words_are_those_of_english_pages_at_the_top_in_docs_and_in_deploy(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.house.ROOT", tmp_path)
+    for name in ("README.md", "docs/howto/plan.md", "deploy/docker/README.md", "docs/plan.zh.md", "bench/README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("| two | words |\n", encoding="utf-8")
+    counted = {page.relative_to(tmp_path).as_posix(): count for page, count in words_of_pages().items()}
+    assert counted == {"README.md": 5, "docs/howto/plan.md": 5, "deploy/docker/README.md": 5}

@@ -1,4 +1,4 @@
-"""docs/privacy.md is what `make docs-privacy` writes, complete, and its numbers are the specification's."""
+"""docs/privacy/ is what `make docs-privacy` writes, complete, and its numbers are the specification's."""
 
 import importlib
 import importlib.util
@@ -11,15 +11,21 @@ import yaml
 
 from fate_dp.components.disclosure import declaration
 from fate_dp.pipelines.report import guarantees, privacy_tables
-from fate_dp.pipelines.report.privacy_page import privacy_page
+from fate_dp.pipelines.report.privacy_page import LISTS, privacy_pages
 from fate_dp.privacy.validation import InvalidArgument
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def page():
-    return privacy_page()
+def pages():
+    return privacy_pages()
+
+
+@pytest.fixture(scope="module")
+def page(pages):
+    """All pages as one text."""
+    return "\n".join(pages.values())
 
 
 @pytest.fixture
@@ -37,14 +43,31 @@ def spoil(path, change):
     path.write_text(yaml.safe_dump(content))
 
 
-def test_the_committed_page_is_what_the_declarations_and_the_library_say_now(page):
-    assert (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8") == page, "run `make docs-privacy`"
+def test_the_committed_pages_are_what_the_declarations_and_the_library_say_now(pages):
+    folder = ROOT / "docs" / "privacy"
+    assert {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.md")} == pages, (
+        "run `make docs-privacy`"
+    )
 
 
-def test_every_component_is_on_the_page(page):
-    listed = [path.parent.name for path in (ROOT / "components").glob("*/component.py")]
-    assert listed and set(listed) == set(guarantees.component_names())
-    assert all(f"### `{name}`" in page for name in listed)
+def test_every_component_has_a_page_and_the_index_links_to_every_page(pages):
+    listed = {path.parent.name for path in (ROOT / "components").glob("*/component.py")}
+    assert listed and listed == set(guarantees.component_names()) <= set(pages)
+    index = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert [name for name in pages if f"](privacy/{name}.md)" not in index] == []
+
+
+@pytest.mark.parametrize("name", guarantees.component_names())
+def test_every_statement_of_a_component_stands_once_on_its_page_or_on_the_common_one(pages, name):
+    item = guarantees.component_guarantee(name)
+    for field, title in LISTS.items():
+        statements = getattr(item, field)
+        own = pages[name].split(f"## {title}\n")[1].split("\n## ")[0]
+        common = pages["common"].split(f"## {title}\n")[1].split("\n## ")[0]
+        shared = [line for line in common.splitlines() if f"({name}.md)" in line]
+        alone = [text for text in statements if f"- {text}\n" in own]
+        assert {text for text in statements if text not in alone} == {line[2:].split(" | ")[0] for line in shared}
+        assert (f"[{len(shared)} more, shared" in own) == bool(shared)
 
 
 def test_each_component_tells_unit_relation_observers_formula_reference_and_what_is_not_covered():
@@ -75,8 +98,8 @@ def test_features_are_said_not_to_be_covered():
         assert any("eatures" in line for line in guarantees.component_guarantee(name).not_covered)
 
 
-def test_components_that_show_single_rows_are_fates_and_stand_on_the_page(page):
-    section = page.split("## What other components show or change before these")[1].split("\n## ")[0]
+def test_components_that_show_single_rows_are_fates_and_stand_on_the_page(pages):
+    section = pages["fate-components"]
     named = set(re.findall(r"^\| `(\w+)` \|", section, flags=re.M))
     known = [declaration.disclosure_of(name) for name in declaration.catalogue()]
     telling = {item.component: [shown for shown in item.shows if shown.learns in ("every", "some")] for item in known}
@@ -100,23 +123,21 @@ def test_the_guide_names_the_components_that_show_a_host_every_label():
 
 
 @pytest.mark.parametrize("name", guarantees.component_names())
-def test_the_page_says_of_every_component_what_each_party_receives_the_worst_first(page, name):
+def test_the_page_says_of_every_component_what_each_party_receives_the_worst_first(pages, name):
     disclosure = guarantees.component_guarantee(name).disclosure
-    section = page.split(f"### `{name}`\n")[1].split("\n### ")[0]
-    told = section.split("**What each party receives**:")[1].split("\n\nAssumed:")[0]
-    assert all(f"{shown.message}. Tells: {shown.computes}" in told for shown in disclosure.shows)
-    learnt = re.findall(r"^\| (?:labels|features|ids|scores).*? \| .*? \| .*? \| (\w+) \|", told, flags=re.M)
+    received = pages[name].split("## What each party receives\n")[1].split("\n## ")[0]
+    assert all(f"{shown.message}. Reveals: {shown.computes}" in received for shown in disclosure.shows)
+    learnt = re.findall(r"^\| (?:labels|features|ids|scores).*? \| .*? \| .*? \| (\w+) \|", received, flags=re.M)
     assert learnt == sorted(learnt, key=declaration.LEARNS.index)
     assert set(learnt) == {shown.learns for shown in disclosure.shows}
 
 
-def test_statements_that_differ_in_the_asset_alone_are_one_line(page):
-    section = page.split("### `dp_homo_nn`\n")[1].split("\n### ")[0]
-    assert "| labels and features of guest, host | arbiter | masked | nothing |" in section
-    assert "| train; `aggregation` is secure_sum; `noise_spread` is uniform or adaptive |" in section
-    flipback = page.split("### `flipback`\n")[1].split("\n### ")[0]
-    assert "**What each party receives**: whether the checks of the others passed, and nothing else." in flipback
-    assert "| train; of rows of `validate_data` |" in page and "| `hide_size` is not set or false |" in page
+def test_statements_that_differ_in_the_asset_alone_are_one_line(pages):
+    assert "| labels and features of guest, host | arbiter | masked | nothing |" in pages["dp_homo_nn"]
+    assert "| train; `aggregation` is secure_sum; `noise_spread` is uniform or adaptive |" in pages["dp_homo_nn"]
+    assert "Whether the checks of the others passed, and nothing else." in pages["flipback"]
+    assert "| train; of rows of `validate_data` |" in "\n".join(pages.values())
+    assert "| `hide_size` is not set or false |" in pages["align"]
 
 
 def test_every_promise_for_records_says_that_features_computed_over_all_rows_end_it(page):
@@ -155,8 +176,8 @@ def test_every_solver_has_a_protocol_whose_observers_the_page_lists(page):
         "post-processing",
     ],
 )
-def test_unsound_rules_of_the_sources_are_labelled(page, words):
-    assert words in page.split("## Rules that do not hold")[1].split("## Computed")[0]
+def test_unsound_rules_of_the_sources_are_labelled(pages, words):
+    assert words in pages["tables"].split("## Rules that do not hold")[1]
 
 
 def test_a_component_without_a_declaration_fails_the_build(components):
