@@ -52,7 +52,7 @@ test-all: test
 
 # Plays every component at the doors of its parties; the last line has the figures.
 contract: $(TESTED)
-	$(BIN)/python -m pytest -q -n 2 --dist load tests/contract
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/contract
 
 # Plants some two hundred faults one by one, each with the test that must fail of it; the last line has the figures. Not part of
 # `make test`: half an hour at most on two idle cores. WORDS=label_flip plants those whose name or symbol has the word.

@@ -69,7 +69,8 @@ class WholeFiles(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    return WholeFiles(config, log)
+    """Whole files, but where a command asks for single tests: the contract is one long file."""
+    return None if config.getvalue("dist") == "worksteal" else WholeFiles(config, log)
 
 
 def pytest_collection_modifyitems(items):
