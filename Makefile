@@ -64,6 +64,7 @@ PARTS := privacy crypto components attacks pipelines data_prep deploy conf testi
 lint: $(TESTED)
 	$(BIN)/ruff check -q $(PARTS) bench tests examples setup.py
 	$(BIN)/ruff format -q --check $(PARTS) bench tests examples setup.py
+	$(BIN)/lint-imports --no-cache
 
 # mypy wants the folders of setup.py's mapping under one name.
 types: $(TESTED)

@@ -83,6 +83,7 @@ setup(
             "ipykernel",
             "mypy",
             "ruff",
+            "import-linter<2.7",  # later ones want a newer rich than FATE
             "sympy>=1.12",  # lattice reduction: bench/attack_methods/label_gradients.py
         ],
         "bench": ["interpret-core", "opendp", "opacus==1.5.*", "phe", "sympy>=1.12"],

@@ -38,7 +38,9 @@ def test_each_fault_has_a_sentence(pictures, tmp_path):
     assert state_of(good, WANTED, None).startswith("as it has to be")
     assert "the digest of its content begins with" in state_of(pictures("bad.npz", first=1), WANTED, digest[:16])
     assert state_of(good, "60,000 and", None) == f"holds {WANTED}, and 60,000 and are wanted"
-    assert state_of(tmp_path / "none.npz", WANTED, None) == f"not in {tmp_path}; bench/README.md says where it comes from"
+    assert (
+        state_of(tmp_path / "none.npz", WANTED, None) == f"not in {tmp_path}; bench/README.md says where it comes from"
+    )
     for name in ("broken.npz", "broken.zip", "broken.csv.gz"):
         (tmp_path / name).write_bytes(b"nothing of the kind")
         assert "fetch it again" in state_of(tmp_path / name, WANTED, None)

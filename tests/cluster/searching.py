@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +17,7 @@ MIN_DIGITS = 10
 NUMBER = re.compile(rb"\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 HEXADECIMAL = re.compile(rb"[0-9a-fA-F]{16,}")
 BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}")
-TO_STANDARD = bytes.maketrans(b"-_", b"+/")
+TO_STANDARD, TO_URL = bytes.maketrans(b"-_", b"+/"), bytes.maketrans(b"+/", b"-_")
 MAGNITUDE = np.uint64(2**63 - 1)
 
 
@@ -66,15 +66,31 @@ def _without(values: dict, others: Iterable) -> None:
 def found_in(folder: Path, private: Private) -> dict[str, Path]:
     """For each value that occurs in a file below a folder, the first such file."""
     magnitudes = np.sort(np.array(list(private.numbers), dtype=np.float64))
+    written = {} if private.numbers else {text: _written(text) for text in private.texts}
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
-            forms = [content, *_decoded(content)]
-            names = [private.numbers[number] for form in forms for number in _numbers_in(form, magnitudes)]
-            names += [name for text, name in private.texts.items() if any(text in form for form in forms)]
+            if written:
+                # A few texts alone are quicker sought as they are written than in all that might be decoded.
+                names = [
+                    private.texts[text] for text, forms in written.items() if any(form in content for form in forms)
+                ]
+            else:
+                forms = [content, *_decoded(content)]
+                names = [private.numbers[number] for form in forms for number in _numbers_in(form, magnitudes)]
+                names += [name for text, name in private.texts.items() if any(text in form for form in forms)]
             found.update({name: path for name in names if name not in found})
     return found
+
+
+def _written(text: bytes) -> set[bytes]:
+    """A text as it is, in hexadecimal, and in base64 wherever in a longer text it begins, without what neighbours decide."""
+    forms = {text, text.hex().encode(), text.hex().upper().encode()}
+    for before in range(3):
+        whole = b64encode(bytes(before) + text)[(0, 2, 3)[before] : (before + len(text)) * 8 // 6]
+        forms |= {whole, whole.translate(TO_URL)}
+    return forms
 
 
 def _decoded(content: bytes) -> list[bytes]:

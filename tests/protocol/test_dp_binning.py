@@ -14,7 +14,7 @@ from fate_dp.components.dp_binning.settings import Settings
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, weight_of_evidence
-from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
+from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise
 
 from .scenarios import (
     GUEST,
@@ -61,12 +61,7 @@ class Model:
         self.content = content
 
 
-class FullDisk:
-    def write(self, content, metadata):
-        raise ValueError("disk full")
-
-
-def binned(ctx, earlier, tables, own=None, labels_of=None, public=False, kind=Model, **given):
+def binned(ctx, earlier, tables, own=None, labels_of=None, public=False, **given):
     """The stage train as FATE calls it, and what this party drew; ``own`` are parameters of single parties."""
     from fate_dp.components.dp_binning.component import train
 
@@ -76,19 +71,18 @@ def binned(ctx, earlier, tables, own=None, labels_of=None, public=False, kind=Mo
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
     given = {"columns": RULES, "other_columns": OTHERS, **given, **(own or {}).get(own_party(ctx), {})}
     checked = {name: checked_parameter(name, value) for name, value in given.items()}
-    law = LaplaceBinCountNoise if given.get("noise") == "laplace" else BinCountNoise
-    output, model, drawn, draw = Artifact(), kind(), [], law.draw
+    output, model, drawn, draw = Artifact(), Model(), [], BinCountNoise.draw
 
     def recorded(noise, size, rng=None):
         drawn.append(draw(noise, size, rng))
         return drawn[-1]
 
-    law.draw = recorded
+    BinCountNoise.draw = recorded
     try:
         frame = Artifact(frame_at(ctx, tables))
         train.execute(ctx, role_word(ctx), train_data=frame, train_output_data=output, output_model=model, **checked)
     finally:
-        law.draw = draw
+        BinCountNoise.draw = draw
     return {
         "table": output.frame.as_pd_df(),
         "types": set(map(str, output.frame.as_pd_df()[feature_names(tables[own_party(ctx)])].dtypes)),
@@ -142,10 +136,7 @@ RAN = {
     "record": {**FULL, "tables": PLAIN},
     "none": {**PUBLIC, "tables": ODD},
     "flips": {"labels_of": "flipped", "tables": PLAIN},
-    "quantiles": {**NOISY, "other_columns": QUANTILES, "bins_epsilon": 3.0, "tables": PLAIN},
     "guest without features": {**FULL, "tables": changed(GUEST, drop=("x0", "x1"))},
-    "one class": {**NOISY, "tables": changed(GUEST, y=0)},
-    "laplace": {**FULL, "noise": "laplace", "tables": PLAIN},
 }
 UNCOUNTED = {"without woe": {"tables": PLAIN}, "without woe and label": {"tables": changed(GUEST, drop=("y",))}}
 """Without WOE, whose tables need no label."""
@@ -174,17 +165,6 @@ REFUSED = {
         "does not know these training labels",
     ),
     "other levels": ({"own": {HOST: {"privacy": "record"}}}, "privacy is record at host 10000; it must be label"),
-    "woe of others": (
-        {"own": {HOST: {"woe": False, "privacy": "none", "epsilon": None}}},
-        "woe is False at host 10000",
-    ),
-    "other keys": ({"own": {HOST: {"he_param": {"key_length": 3072}}}}, "key_length is 3072 at host 10000"),
-    "guest's cap": ({"epsilon": 12.0}, "this step asks for", "does not allow this binning"),
-    "host's cap": (
-        {"own": {HOST: {"other_columns": QUANTILES, "bins_epsilon": 20.0}}},
-        "this step asks for",
-        "does not allow this binning",
-    ),
 }
 
 
@@ -196,7 +176,6 @@ def runs(tmp_path_factory):
     for name, given in UNCOUNTED.items():
         scenarios[name] = Scenario(binned, {"woe": False, "bins_epsilon": 3.0, **given}, EVERYBODY)
     scenarios["predict"] = Scenario(predicted, {"of": "none", "tables": NEW_ROWS}, EVERYBODY)
-    scenarios["full disk"] = Scenario(binned, {**FULL, "tables": PLAIN, "kind": FullDisk}, EVERYBODY)
     for name, (given, *_) in REFUSED.items():
         scenarios[name] = Scenario(binned, {"tables": PLAIN, **NOISY, **given}, EVERYBODY)
     other = {**NEW_ROWS, HOST: NEW_ROWS[HOST].rename(columns={"x2": "z"})}
@@ -278,19 +257,17 @@ def test_flipped_labels_are_counted_and_the_flips_reverted(runs):
         assert [entry["unit"] for entry in outcome.ledger["entries"]] == ["label"] * (party == GUEST)
 
 
-@pytest.mark.parametrize("name", ["label", "one class", "quantiles"])
-def test_the_guest_s_noise_is_in_every_sum_that_a_host_learns(runs, name):
-    for party, added in zip((HOST, SECOND_HOST), noise_of(runs, name, GUEST)):
-        events, others = true_counts(runs, name, party, labels_of(name))
-        told = told_counts(runs[name][party])
+def test_the_guest_s_noise_is_in_every_sum_that_a_host_learns(runs):
+    for party, added in zip((HOST, SECOND_HOST), noise_of(runs, "label", GUEST)):
+        events, others = true_counts(runs, "label", party, labels_of("label"))
         noise = added[: len(events)]
-        np.testing.assert_allclose(told, [events + noise, others - noise], atol=1e-5)
-        assert (noise != 0).all() and not runs[name][party].value["drawn"]
-    assert (told_counts(runs[name][GUEST]) == true_counts(runs, name, GUEST, labels_of(name))).all()
+        np.testing.assert_allclose(told_counts(runs["label"][party]), [events + noise, others - noise], atol=1e-5)
+        assert (noise != 0).all() and not runs["label"][party].value["drawn"]
+    assert (told_counts(runs["label"][GUEST]) == true_counts(runs, "label", GUEST, labels_of("label"))).all()
 
 
-@pytest.mark.parametrize("name", ["record", "laplace"])
-def test_with_privacy_record_every_count_has_noise_of_its_own_party_and_of_the_guest(runs, name):
+def test_with_privacy_record_every_count_has_noise_of_its_own_party_and_of_the_guest(runs):
+    name = "record"
     *to_hosts, own = noise_of(runs, name, GUEST)
     exact = true_counts(runs, name, GUEST, labels_of(name))
     np.testing.assert_allclose(told_counts(runs[name][GUEST]), exact + own, atol=1e-5)
@@ -298,19 +275,6 @@ def test_with_privacy_record_every_count_has_noise_of_its_own_party_and_of_the_g
         (own,) = noise_of(runs, name, party)
         exact = true_counts(runs, name, party, labels_of(name))
         np.testing.assert_allclose(told_counts(runs[name][party]), exact + [added, -added] + own, atol=1e-5)
-        assert name == "laplace" or (own != 0).all()
-
-
-def test_laplace_noise_is_charged_at_delta_zero_with_the_sum_of_all_columns(runs):
-    for party, sensitivity in ((GUEST, 2 * 2 + 5), (HOST, 2 * 3), (SECOND_HOST, 2 * 2)):
-        outcome = runs["laplace"][party]
-        (entry,) = outcome.ledger["entries"]
-        # The ledger tells epsilon at its own delta, at which a pure mechanism costs a little less.
-        assert entry["mechanism"] == "PureDP" and 2 - 1e-4 < entry["epsilon"] < 2
-        assert outcome.value["model"]["privacy"]["delta"] == 0.0
-        told = outcome.value["model"]["privacy"]["guest_sigma" if party == GUEST else "own_sigma"]
-        assert told == pytest.approx(LaplaceBinCountNoise(2.0, 0, sensitivity, 100).sigma, rel=1e-9)
-        assert outcome.value["model"]["privacy"]["delta"] == 0 == outcome.value["summary"]["delta"]
 
 
 @pytest.mark.parametrize("name", UNCOUNTED)
@@ -340,24 +304,6 @@ def test_the_ledger_charges_the_sensitivity_of_all_columns(runs):
                 told = runs[name][party].value["model"]["privacy"]["guest_sigma" if party == GUEST else "own_sigma"]
                 expected = BinCountNoise.of(2.0, 1e-6, 0, squares[party], 1000)
                 assert told == pytest.approx(expected.sigma, rel=1e-9)
-
-
-def test_quantiles_cut_near_the_true_ones_and_are_charged_by_level(runs):
-    for party, outcome in runs["quantiles"].items():
-        # x0 and x4 have rules of their own, which are public.
-        quantiles = [name for name in bins_of(outcome).names if name not in RULES]
-        charged = [entry for entry in outcome.ledger["entries"] if entry["mechanism"] == "ExponentialMechanism"]
-        (line,) = charged
-        assert line["rounds"] == 2 * len(quantiles)
-        for name in quantiles:
-            cuts = bins_of(outcome).columns[bins_of(outcome).names.index(name)].cuts
-            assert 1 <= len(cuts) <= 3 and -4 < cuts[0] <= cuts[-1] < 4
-
-
-def test_the_charge_is_in_the_ledger_before_anything_is_written(runs):
-    for outcome in runs["full disk"].values():
-        (entry,) = outcome.ledger["entries"]
-        assert "disk full" in outcome.error and entry["unit"] == "record"
 
 
 # What a party receives
@@ -405,16 +351,6 @@ def test_the_guest_gets_facts_and_masked_sums(runs, name):
         else:
             assert all(isinstance(item, bytes) for item in value)
     assert "label_sums" in MESSAGES
-
-
-def test_messages_have_one_size_whatever_the_labels_are(runs):
-    """The run whose labels are all 0 beside one with both classes; their tables differ, their rules do not."""
-    for party in (HOST, SECOND_HOST):
-        sizes = [
-            [len(block) for _, block in dict(received(runs[name][party]))["encrypted_rows"]]
-            for name in ("label", "one class")
-        ]
-        assert sizes[0] == sizes[1]
 
 
 # Prediction and refusals

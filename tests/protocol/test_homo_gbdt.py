@@ -54,7 +54,6 @@ PREDICTED = {
     "no model": Scenario(predict, {"model_of": "secure_sum", "tables": {ARBITER: TABLES[GUEST]}}, (ARBITER,)),
 }
 FAILED = {"no round": failing({HOST: [0, 1, 2], GUEST: [0]}, "sums")}
-CAP = "The cap that this party's operator set"
 # The party at fault, its sentence, and that of the others where it is another one.
 REFUSED = {
     "shuffle": (
@@ -76,8 +75,6 @@ REFUSED = {
         None,
     ),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
-    "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", UNTOLD),
-    "other labels": (training(changed(HOST, y=np.arange(500) % 3)), HOST, "A label is 2; with classes 2", UNTOLD),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
     "other schema": (
         training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}),
@@ -85,14 +82,6 @@ REFUSED = {
         "The table of host 10000 has 'z' as feature 2 and the guest's has 'x1'",
         None,
     ),
-    "other seed": (
-        training(by_party={HOST: {"random_state": 7}}),
-        HOST,
-        "random_state is 7 here and 0 at the guest",
-        None,
-    ),
-    "over the cap": (training(noise_multiplier=0.3), GUEST, "and the cap is 8", CAP),
-    "tighter cap": (training(policies={HOST: "default_dataset_cap: {epsilon: 1, delta: 1e-6}"}), HOST, "cap is 1", CAP),
     "out of reach": (training(noise_multiplier=None, epsilon=1e-6), GUEST, "is out of reach", None),
     "too many dropouts": (training(max_dropouts=3), GUEST, "max_dropouts is 3 but must be less than", None),
     "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", UNTOLD),

@@ -89,7 +89,6 @@ def noisy(ctx, earlier, declared=SOURCE, cap=None, draw=None, guest=None, leak=F
 DRAWS = {
     None: lambda values: values,
     "none": lambda values: values * 0,
-    "half": lambda values: values // 2,
     "same": lambda values: np.array([(3 + at) << 40 for at in range(len(values))], dtype=object),
 }
 
@@ -99,7 +98,6 @@ TRAINED = {
     "beyond the cap": Scenario(noisy, {**COMMON, "cap": 1.9}, home="noise"),
     "two hosts": Scenario(noisy, {**COMMON, "tables": TWO_HOSTS}, ALL),
     "no noise drawn": Scenario(noisy, {**COMMON, "draw": "none"}, (GUEST, HOST)),
-    "half noise drawn": Scenario(noisy, {**COMMON, "draw": "half"}, (GUEST, HOST)),
     "much noise": Scenario(noisy, {**COMMON, "epsilon": 0.02, "clip": 1.0}, (GUEST, HOST)),
     "leak": Scenario(noisy, {**COMMON, "leak": True}, (GUEST, HOST)),
     "one class": Scenario(noisy, {**COMMON, "tables": ONE_CLASS}),
@@ -131,7 +129,6 @@ REFUSED = {
         "privacy is record with noise_spread uniform at the guest and label at host",
     ),
     "too much noise": (on(epsilon=0.001), "sums over 150 records are masked up to 38400"),
-    "cap": (on(cap=0.5), "this step asks for"),
     "synthetic rows": (
         on(
             tables={
@@ -146,7 +143,7 @@ REFUSED = {
         "A label is neither 0 nor 1",
     ),
 }
-OF_LABELS = {"cap", "synthetic rows", "label outside"}
+OF_LABELS = {"synthetic rows", "label outside"}
 
 
 @pytest.fixture(scope="module")
@@ -219,20 +216,6 @@ def test_the_model_is_that_of_true_sums_with_noise_and_of_nothing_else(runs, nam
     assert np.abs(expected - without).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["no noise drawn", "half noise drawn"])
-def test_mutants_that_add_less_noise_are_noticed(runs, name):
-    """What is looked at is what the parties end with, not what was drawn."""
-    ((_, drawn, _),) = runs[name][GUEST].value["drawn"]
-    hessian, bare = noised_moments(runs, name, added=False)
-    alpha = model_of(runs, name)["meta"]["optimizer_param"]["alpha"]
-    wanted = drawn.astype(float) * 2.0**-48 / (4 * 150)
-    added = implied_linear(runs, name, hessian + alpha * np.eye(len(bare))) - bare
-    assert not np.allclose(added, wanted, atol=1e-5)
-    right = implied_linear(runs, "noise", *of_run(runs, "noise")[:1]) - of_run(runs, "noise")[1]
-    ((_, drawn, _),) = runs["noise"][GUEST].value["drawn"]
-    np.testing.assert_allclose(right, drawn.astype(float) * 2.0**-48 / (4 * 150), atol=1e-4)
-
-
 def test_a_mutant_whose_losses_read_true_labels_is_noticed(runs):
     _, losses = descended(runs, "leak")
     assert not np.allclose(model_of(runs, "leak")["data"]["estimator"]["losses"], losses, atol=1e-3)
@@ -241,20 +224,6 @@ def test_a_mutant_whose_losses_read_true_labels_is_noticed(runs):
 def of_run(runs, name):
     hessian, linear = noised_moments(runs, name, added=False)
     return hessian + model_of(runs, name)["meta"]["optimizer_param"]["alpha"] * np.eye(len(linear)), linear
-
-
-def implied_linear(runs, name, hessian):
-    """The b that leads from the parties' starts to their weights: these are affine in b."""
-    optimizer = model_of(runs, name)["meta"]["optimizer_param"]
-    start = np.concatenate([runs[name][party].value["start"] for party in parties_of(name)])
-    rate, momentum = optimizer["optimizer_params"]["lr"], optimizer["optimizer_params"]["momentum"]
-    slope, velocity_slope = np.zeros_like(hessian), np.zeros_like(hessian)
-    w, velocity = start.copy(), np.zeros_like(start)
-    for _ in range(TRAINED[name].arguments["epochs"]):
-        velocity_slope = momentum * velocity_slope + hessian @ slope - np.eye(len(start))
-        velocity = momentum * velocity + hessian @ w
-        slope, w = slope - rate * velocity_slope, w - rate * velocity
-    return np.linalg.solve(slope, joint_weights(runs, name) - w)
 
 
 def test_with_the_same_sums_after_noise_nobody_else_could_tell_the_labels(runs):

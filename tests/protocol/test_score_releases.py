@@ -369,11 +369,16 @@ def test_every_round_of_flipback_counts(runs):
 
 def test_every_fold_of_a_cross_validation_counts(runs):
     assert shown(runs, "cross-validation") == 5
-    folds, _ = runs["cross-validation"][GUEST].value
+    folds, summaries = runs["cross-validation"][GUEST].value
     ids = [match_id for fold in folds for match_id in fold["id"]]
     assert sorted(ids) == sorted(TABLES[GUEST]["id"]) and {kind for fold in folds for kind in fold["type"]} == {
         "validate_set"
     }
+    for shown_figures in summaries:
+        # 20 flips at 0.5 can be too many of one class; the sentence says so then.
+        told = shown_figures.get("held-out rows: figures on true labels", "")
+        assert "held-out rows: AUC on flips" in shown_figures or "too rare" in told
+    assert len(summaries) == 5
 
 
 def test_the_flipback_component_costs_nothing_and_says_so(runs):

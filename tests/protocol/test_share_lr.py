@@ -96,7 +96,6 @@ SCENARIOS = {
     "diverging": Scenario(train, {**TO_GUEST, "optimizer": {**MOMENTUM, "optimizer_params": {"lr": 50.0}}}, PAIR),
     "table of another alignment": Scenario(train, {**TO_GUEST, "changes": {"of_table": "another"}}, PAIR),
     "other epochs": Scenario(asked_for_other, {**TO_GUEST, "other": {"epochs": 4}}, PAIR),
-    "other readers": Scenario(asked_for_other, {**TO_GUEST, "other": {"reveal": "both"}}, PAIR),
     "model of another training": Scenario(with_another_host_model, dict(made=NEW), PAIR),
     "malformed key": Scenario(
         malformed, {**TO_GUEST, "sent": {"public_key": {"n": 35, "blinding_base": None, "proof": b""}}}, PAIR
@@ -120,7 +119,6 @@ REFUSED = {
     "diverging": "The loss left all bounds",
     "table of another alignment": "rows are not the 160 of its alignment",
     "other epochs": "epochs is 4 at the host and 5 at the guest",
-    "other readers": "reveal is 'both' at the host and 'guest' at the guest",
     "model of another training": "do not come from the same training",
     "malformed key": "he_param.key_length is 6",
     "too fast": "could take the weights beyond",

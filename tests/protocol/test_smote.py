@@ -149,19 +149,6 @@ def narrow(ctx, earlier, **arguments):
     return smote(ctx, earlier, dtype=types, **arguments)
 
 
-class FullDisk(Artifact):
-    def write(self, frame):
-        raise ValueError("disk full")
-
-
-def with_a_full_disk(ctx, earlier, tables):
-    from fate_dp.components.smote.party import over_sample_table
-    from fate_dp.components.smote.settings import Settings
-
-    frame, settings = frame_of(ctx, tables, 2, "float64", "int32"), Settings(DATASET, groups=(GROUP,), seed=7)
-    over_sample_table(ctx, frame, FullDisk(), settings)
-
-
 def without_rows(ctx, earlier, tables):
     from fate_dp.components.common.charges import has_synthetic_rows
     from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
@@ -212,7 +199,6 @@ RAN = {
 }
 VERTICAL = {GUEST: TABLES[GUEST].drop(columns="income"), HOST: TABLES[HOST][["sample_id", "id", "rate"]]}
 OTHERS = {
-    "disk full": Scenario(with_a_full_disk, {"tables": TABLES}, (GUEST,)),
     "no rows": Scenario(without_rows, {"tables": TABLES}, (GUEST,)),
     "flipped before": Scenario(flipped_before, {"tables": VERTICAL}, (GUEST, HOST)),
 }
@@ -384,12 +370,6 @@ def test_a_public_seed_is_labelled_in_the_ledger_and_secret_draws_are_another_li
     assert purposes["float64"] == "smotenc, 5 neighbours, draws NOT SECRET, from a seed that all parties know"
     assert purposes["no seed"] == "smotenc, 5 neighbours, secret draws"
     assert runs["no seed"][GUEST].value["metrics"]["summary"]["draws"] == "secret draws"
-
-
-def test_the_line_stands_before_the_table_does(runs):
-    outcome = runs["disk full"][GUEST]
-    assert outcome.error == "disk full"
-    assert [line["mechanism"] for line in outcome.ledger["entries"]] == ["over-sampling"]
 
 
 def test_a_table_without_rows_holds_no_synthetic_ones_and_keeps_its_event(runs):

@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 
 import fate
-import pytest
 import yaml
 from fate_client.pipeline.entity.dag_structures import DAGSchema
 
@@ -37,34 +36,34 @@ def test_every_job_has_a_verdict():
     assert len(DAGS) >= 32 and set(VERDICTS) == set(DAGS)
 
 
-@pytest.mark.parametrize("name", DAGS)
-def test_a_job_parses_and_its_tasks_read_each_other(name):
-    schema = job(name)
-    assert schema.schema_version == "2.2.0"
-    for task in schema.dag.tasks.values():
-        assert set(task.dependent_tasks or ()) <= set(schema.dag.tasks)
+def test_a_job_parses_and_its_tasks_read_each_other():
+    for name in DAGS:
+        schema = job(name)
+        assert schema.schema_version == "2.2.0", name
+        for task in schema.dag.tasks.values():
+            assert set(task.dependent_tasks or ()) <= set(schema.dag.tasks), name
 
 
-@pytest.mark.parametrize("name", DAGS)
-def test_a_row_names_a_task_and_roles_of_its_job(name):
-    for row in VERDICTS[name]["rows"]:
-        assert set(row) - {"state"} == REQUIRED and row.get("state", "flipped") == "flipped"
-        assert row["what"] in ("labels", "features", "ids", "scores") and row["learns"] in ("every", "some")
-        parties = parties_of(name, row["task"])
-        assert row["observer"] in parties and row["owner"] in parties
-        assert row["observer"] != row["owner"] or parties[row["owner"]] > 1
-    kinds = [(row["task"], row["observer"], row["owner"], row["what"]) for row in VERDICTS[name]["rows"]]
-    assert len(set(kinds)) == len(kinds)
+def test_a_row_names_a_task_and_roles_of_its_job():
+    for name in DAGS:
+        for row in VERDICTS[name]["rows"]:
+            assert set(row) - {"state"} == REQUIRED and row.get("state", "flipped") == "flipped", name
+            assert row["what"] in ("labels", "features", "ids", "scores") and row["learns"] in ("every", "some"), name
+            parties = parties_of(name, row["task"])
+            assert row["observer"] in parties and row["owner"] in parties, name
+            assert row["observer"] != row["owner"] or parties[row["owner"]] > 1, name
+        kinds = [(row["task"], row["observer"], row["owner"], row["what"]) for row in VERDICTS[name]["rows"]]
+        assert len(set(kinds)) == len(kinds), name
 
 
-@pytest.mark.parametrize("name", DAGS)
-def test_the_exit_follows_from_the_rows(name):
-    verdict = VERDICTS[name]
-    # Other makers' components, runners and networks are a vendor's in these jobs.
-    tasks = job(name).dag.tasks.values()
-    unknown = any(task.component_ref not in COMPONENTS or "'vendor" in repr(task.parameters) for task in tasks)
-    expected = 1 if any(map(is_true_value, verdict["rows"])) else 3 if unknown else 0
-    assert verdict["exit"] == expected
+def test_the_exit_follows_from_the_rows():
+    for name in DAGS:
+        verdict = VERDICTS[name]
+        # Other makers' components, runners and networks are a vendor's in these jobs.
+        tasks = job(name).dag.tasks.values()
+        unknown = any(task.component_ref not in COMPONENTS or "'vendor" in repr(task.parameters) for task in tasks)
+        expected = 1 if any(map(is_true_value, verdict["rows"])) else 3 if unknown else 0
+        assert verdict["exit"] == expected, name
 
 
 def test_evidence_stands_in_the_installed_fate():

@@ -63,7 +63,6 @@ def in_order(part):
 PARAMETERS = [(name, each) for name in NAMES for each in fates_parameters(name)]
 
 of_every_component = pytest.mark.parametrize("name", NAMES)
-of_every_parameter = pytest.mark.parametrize("name, called", PARAMETERS, ids=map("-".join, PARAMETERS))
 
 
 def test_every_component_has_one_client_class_and_is_announced():
@@ -150,45 +149,51 @@ def test_what_fate_gives_where_a_job_says_nothing_makes_the_defaults(name):
             assert settings_of(declaration, {each: seen[each].apply(None) for each in own}) == declaration()
 
 
-@of_every_parameter
-def test_a_parameter_is_documented_in_the_yaml_on_the_page_and_in_the_client_class(name, called):
-    declared = CLIENTS[name].parameters[called]
-    assert len(declared.sentence.split()) >= 3 and not declared.sentence.endswith(".")
-    assert definition_of(name)["component"]["parameters"][called]["description"] == declared.sentence
-    section = (ROOT / "docs" / "parameters.md").read_text().split(f"## `{name}`, class ")[1].split("\n## ")[0]
-    (row,) = (line for line in section.splitlines() if line.startswith(f"| `{called}` | {kind_of(declared)} | "))
-    assert row.endswith(f"{declared.sentence[1:]}. |")
-    told = " ".join(inspect.getdoc(CLIENTS[name]).split())
-    assert f" {called} ({' | '.join(kind.__name__ for kind in declared.kinds)}): {declared.sentence}" in told
+def test_a_parameter_is_documented_in_the_yaml_on_the_page_and_in_the_client_class():
+    for name, called in PARAMETERS:
+        declared = CLIENTS[name].parameters[called]
+        assert len(declared.sentence.split()) >= 3 and not declared.sentence.endswith("."), called
+        assert definition_of(name)["component"]["parameters"][called]["description"] == declared.sentence, called
+        section = (ROOT / "docs" / "parameters.md").read_text().split(f"## `{name}`, class ")[1].split("\n## ")[0]
+        (row,) = (line for line in section.splitlines() if line.startswith(f"| `{called}` | {kind_of(declared)} | "))
+        assert row.endswith(f"{declared.sentence[1:]}. |"), called
+        told = " ".join(inspect.getdoc(CLIENTS[name]).split())
+        assert f" {called} ({' | '.join(kind.__name__ for kind in declared.kinds)}): {declared.sentence}" in told, (
+            called
+        )
 
 
-@of_every_parameter
-def test_fate_sees_the_declared_default(name, called):
-    declared = CLIENTS[name].parameters[called]
-    for stage in stages_of(name):
-        for seen in (each for each in stage.parameters.mapping.values() if each.name == called):
-            assert seen.default == declared.shown_default and seen.optional is not declared.needed
-    shown = definition_of(name)["component"]["parameters"][called]["default"]
-    # YAML 1.1 takes 1e-05 for a text.
-    kind = type(declared.default) if isinstance(declared.default, (float, tuple)) else type(shown)
-    assert (shown if shown is None else kind(shown)) == declared.shown_default
-    # Only what the dataclass fills in is not shown.
-    assert declared.shown_default is not None or declared.needed or not isinstance(declared.default, (int, str, tuple))
+def test_fate_sees_the_declared_default():
+    for name, called in PARAMETERS:
+        declared = CLIENTS[name].parameters[called]
+        for stage in stages_of(name):
+            for seen in (each for each in stage.parameters.mapping.values() if each.name == called):
+                assert seen.default == declared.shown_default and seen.optional is not declared.needed, called
+        shown = definition_of(name)["component"]["parameters"][called]["default"]
+        # YAML 1.1 takes 1e-05 for a text.
+        kind = type(declared.default) if isinstance(declared.default, (float, tuple)) else type(shown)
+        assert (shown if shown is None else kind(shown)) == declared.shown_default, called
+        # Only what the dataclass fills in is not shown.
+        assert (
+            declared.shown_default is not None or declared.needed or not isinstance(declared.default, (int, str, tuple))
+        ), called
 
 
-@of_every_parameter
-def test_what_the_component_refuses_the_client_class_refuses_with_the_same_sentence(name, called):
-    refused = 0
-    for value in NONSENSE:
-        try:
-            fates_parameters(name)[called].type.parse(value)
-        except ValueError as at_component:
-            refused += 1
-            assert str(at_component).rstrip().endswith((".", "?")) and "object at 0x" not in str(at_component)
-            with pytest.raises(ValueError) as at_client:
-                CLIENTS[name]("task_0", **{called: value})
-            assert str(at_client.value) == str(at_component)
-    assert refused, f"{called} of {name} takes every value; give it a check that raises ValueError, such as OneOf"
+def test_what_the_component_refuses_the_client_class_refuses_with_the_same_sentence():
+    for name, called in PARAMETERS:
+        refused = 0
+        for value in NONSENSE:
+            try:
+                fates_parameters(name)[called].type.parse(value)
+            except ValueError as at_component:
+                refused += 1
+                assert str(at_component).rstrip().endswith((".", "?")) and "object at 0x" not in str(at_component), (
+                    called
+                )
+                with pytest.raises(ValueError) as at_client:
+                    CLIENTS[name]("task_0", **{called: value})
+                assert str(at_client.value) == str(at_component), called
+        assert refused, f"{called} of {name} takes every value; give it a check that raises ValueError, such as OneOf"
 
 
 # The declaration itself.

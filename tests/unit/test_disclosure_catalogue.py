@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import fate.components
-import pytest
 from fate.components.components import LazyBuildInComponentsLoader
 from fate.components.core import load_component
 from fate.components.core.spec.component import ComponentSpec
@@ -70,59 +69,59 @@ def test_all_of_fates_components_are_declared_and_no_others():
     assert OF_FATE_FLOW and not any(declared(name).shows for name in OF_FATE_FLOW)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_stages_are_those_of_the_component(name: str):
-    assert declared(name).stages == stages_of(name)
+def test_stages_are_those_of_the_component():
+    for name in BUILT_IN:
+        assert declared(name).stages == stages_of(name), name
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_settings_are_parameters_with_fates_defaults(name: str):
-    for setting, value in declared(name).settings.items():
-        assert setting.split(".")[0] in fates(name).parameters, f"{name} has no parameter {setting}."
-        known, default = default_of(name, setting)
-        assert not known or default == value, f"{setting} of {name} is {default!r} by default."
+def test_settings_are_parameters_with_fates_defaults():
+    for name in BUILT_IN:
+        for setting, value in declared(name).settings.items():
+            assert setting.split(".")[0] in fates(name).parameters, f"{name} has no parameter {setting}."
+            known, default = default_of(name, setting)
+            assert not known or default == value, f"{setting} of {name} is {default!r} by default."
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_statements_name_stages_and_inputs_of_their_component(name: str):
-    inputs = fates(name).input_artifacts.data
-    for shown in declared(name).shows:
-        stages = set(shown.stages or stages_of(name))
-        assert stages <= set(stages_of(name))
-        for each in shown.inputs:
-            read = {stage.name for stage in inputs[each].stages}
-            assert stages <= read, f"{each} of {name} is read in {read} only: {shown}"
+def test_statements_name_stages_and_inputs_of_their_component():
+    for name in BUILT_IN:
+        inputs = fates(name).input_artifacts.data
+        for shown in declared(name).shows:
+            stages = set(shown.stages or stages_of(name))
+            assert stages <= set(stages_of(name)), name
+            for each in shown.inputs:
+                read = {stage.name for stage in inputs[each].stages}
+                assert stages <= read, f"{each} of {name} is read in {read} only: {shown}"
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_statements_rest_on_lines_of_fate_and_on_scripts_that_are_there(name: str):
-    for shown in declared(name).shows:
-        for place in shown.evidence:
-            path, line = place.split(":")
-            lines = (FATE / path).read_text(encoding="utf-8").splitlines()
-            assert lines[int(line) - 1].strip(), f"{place} is an empty line."
-        assert not shown.attack or (ROOT / shown.attack).is_file(), shown.attack
+def test_statements_rest_on_lines_of_fate_and_on_scripts_that_are_there():
+    for name in BUILT_IN:
+        for shown in declared(name).shows:
+            for place in shown.evidence:
+                path, line = place.split(":")
+                lines = (FATE / path).read_text(encoding="utf-8").splitlines()
+                assert lines[int(line) - 1].strip(), f"{place} is an empty line."
+            assert not shown.attack or (ROOT / shown.attack).is_file(), shown.attack
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_statements_have_an_observer_who_computes(name: str):
-    for shown in declared(name).shows:
-        assert shown.computes.startswith(SUBJECTS), shown
-        subject = shown.computes.removeprefix("each ").removeprefix("the ").split()[0]
-        assert subject == "party" or subject in shown.to, shown
+def test_statements_have_an_observer_who_computes():
+    for name in BUILT_IN:
+        for shown in declared(name).shows:
+            assert shown.computes.startswith(SUBJECTS), shown
+            subject = shown.computes.removeprefix("each ").removeprefix("the ").split()[0]
+            assert subject == "party" or subject in shown.to, shown
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_whoever_shows_every_label_is_told_what_to_do(name: str):
-    for shown in declared(name).shows:
-        assert shown.what != LABELS or shown.learns != EVERY or shown.instead, shown
+def test_whoever_shows_every_label_is_told_what_to_do():
+    for name in BUILT_IN:
+        for shown in declared(name).shows:
+            assert shown.what != LABELS or shown.learns != EVERY or shown.instead, shown
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_outputs_are_those_of_the_component_and_hold_no_flips(name: str):
-    for output in declared(name).outputs:
-        assert set(output.outputs) <= set(fates(name).output_artifacts.data)
-        assert output.labels != FLIPPED
+def test_outputs_are_those_of_the_component_and_hold_no_flips():
+    for name in BUILT_IN:
+        for output in declared(name).outputs:
+            assert set(output.outputs) <= set(fates(name).output_artifacts.data), name
+            assert output.labels != FLIPPED, name
 
 
 def test_the_labels_of_binning_are_shown_unless_metrics_are_skipped():

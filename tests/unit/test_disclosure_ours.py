@@ -78,24 +78,24 @@ def test_settings_are_parameters_with_these_defaults(name):
             assert parameter.default is not MISSING and default_of(parameter, key) == default
 
 
-@of_every_statement
-def test_values_of_settings_are_ones_that_the_component_takes(name, number):
-    for setting, values in disclosure_of(name).shows[number].when.items():
-        called, _, key = setting.partition(".")
-        for value in (value for value in values if value is not None):
-            for parameter in declared_parameters(name)[called]:
-                parameter.check({key: value} if key else value)
+def test_values_of_settings_are_ones_that_the_component_takes():
+    for name, number in SHOWN:
+        for setting, values in disclosure_of(name).shows[number].when.items():
+            called, _, key = setting.partition(".")
+            for value in (value for value in values if value is not None):
+                for parameter in declared_parameters(name)[called]:
+                    parameter.check({key: value} if key else value)
 
 
-@of_every_statement
-def test_stages_roles_and_inputs_are_those_of_the_component(name, number):
-    declared = disclosure_of(name)
-    shown = declared.shows[number]
-    roles = {role.name for role in entry_of(name).roles}
-    assert set(shown.stages) <= set(declared.stages)
-    assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL, SHUFFLER}
-    assert set(shown.inputs) <= set(artifacts_of(name).data_inputs)
-    assert any(owner != observer or owner == "host" for owner in shown.of for observer in shown.to)
+def test_stages_roles_and_inputs_are_those_of_the_component():
+    for name, number in SHOWN:
+        declared = disclosure_of(name)
+        shown = declared.shows[number]
+        roles = {role.name for role in entry_of(name).roles}
+        assert set(shown.stages) <= set(declared.stages), name
+        assert set(shown.of) <= roles and set(shown.to) <= roles | {MODEL, SHUFFLER}, name
+        assert set(shown.inputs) <= set(artifacts_of(name).data_inputs), name
+        assert any(owner != observer or owner == "host" for owner in shown.of for observer in shown.to), name
 
 
 @of_every_component
@@ -104,11 +104,11 @@ def test_outputs_are_those_of_the_component(name):
     assert declared <= set(artifacts_of(name).data_outputs)
 
 
-@of_every_statement
-def test_evidence_is_a_class_a_function_or_a_test_of_this_project(name, number):
-    for place in disclosure_of(name).shows[number].evidence:
-        path, _, called = place.partition("::")
-        assert called in names_in(ROOT / path), f"{place} is not there"
+def test_evidence_is_a_class_a_function_or_a_test_of_this_project():
+    for name, number in SHOWN:
+        for place in disclosure_of(name).shows[number].evidence:
+            path, _, called = place.partition("::")
+            assert called in names_in(ROOT / path), f"{place} is not there"
 
 
 def test_labels_are_flipped_behind_label_flip_and_as_before_elsewhere():

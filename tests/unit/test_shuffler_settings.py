@@ -1,14 +1,12 @@
-"""shuffler's parameters: one clear sentence for a bad value, the same at the client and the component; grids; the YAML."""
+"""shuffler's parameters: one clear sentence for a bad value; grids."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fate_dp.components.shuffler.component import shuffler
 from fate_dp.components.shuffler.settings import Request, Settings, requests
-from fate_dp.pipelines.clients import Shuffler
 
 AGE = {"column": "age", "kind": "histogram", "low": 20, "high": 80, "bins": 3}
 INCOME = {"column": "income", "kind": "mean", "low": -10, "high": 30}
@@ -74,20 +72,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("name, value, sentence", BAD, ids=lambda value: str(value)[:40])
-def test_a_bad_value_gives_the_same_sentence_at_the_component_and_before_submission(name, value, sentence):
-    with pytest.raises(ValueError) as at_component:
-        shuffler.parameters.mapping[name].type.parse(value)
-    with pytest.raises(ValueError) as at_client:
-        Shuffler("task", **{name: value})
-    assert str(at_component.value) == str(at_client.value) == sentence
-
-
-def test_the_client_offers_every_parameter_and_the_yaml_is_what_fate_generates():
-    parameters = shuffler.parameters.mapping
-    assert set(parameters) <= set(Shuffler("task").__dict__)
-    assert [name for name in parameters if not parameters[name].optional] == ["requests", "shuffler", "min_messages"]
-    assert Path(Shuffler.yaml_define_path).read_text() == shuffler.dump_yaml()
+def test_a_bad_value_gives_one_clear_sentence():
+    for name, value, sentence in BAD:
+        with pytest.raises(ValueError) as refused:
+            shuffler.parameters.mapping[name].type.parse(value)
+        assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize("given", [{}, {"epsilon": 1.0, "epsilon0": 1.0}])

@@ -1,7 +1,6 @@
-"""smote's parameters: one clear sentence for a bad value, the same at the client and at the component; the current YAML."""
+"""smote's parameters: one clear sentence for a bad value, and what its rows and labels must be."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,26 +55,17 @@ def parameter_type(name):
     return smote._flatten_stages().parameters.mapping[name].type
 
 
-@pytest.mark.parametrize("name, value, sentence", BAD, ids=lambda value: str(value)[:40])
-def test_a_bad_value_gives_the_same_sentence_at_the_component_and_before_submission(name, value, sentence):
-    with pytest.raises(ValueError) as at_component:
-        parameter_type(name).parse(value)
-    with pytest.raises(ValueError) as at_client:
-        clients.Smote("task", **{name: value})
-    assert str(at_component.value) == str(at_client.value) == sentence
+def test_a_bad_value_gives_one_clear_sentence():
+    for name, value, sentence in BAD:
+        with pytest.raises(ValueError) as refused:
+            parameter_type(name).parse(value)
+        assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize("name, value, parsed", GOOD, ids=lambda value: str(value)[:40])
 def test_good_values_pass_and_are_normalised(name, value, parsed):
     assert parameter_type(name).parse(value) == parsed
     assert getattr(clients.Smote("task", **{name: value}), name) == value
-
-
-def test_the_client_offers_every_parameter_and_the_yaml_is_what_fate_generates():
-    parameters = smote._flatten_stages().parameters.mapping
-    assert set(parameters) <= set(clients.Smote("task").__dict__)
-    assert [name for name in parameters if not parameters[name].optional] == ["dataset"]
-    assert Path(clients.Smote.yaml_define_path).read_text() == smote.dump_yaml()
 
 
 def test_test_data_has_no_way_in():
