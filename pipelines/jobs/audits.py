@@ -26,7 +26,7 @@ import numpy as np
 
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.privacy import LedgerUnavailable
-from fate_dp.privacy.audit import guess_coins
+from fate_dp.privacy.auditing.bounds import guess_coins
 from fate_dp.privacy.auditing.certificate import SENSITIVITY, Certificate, Claim, hash_of, versions_here, void
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.auditing.replay import replay_all

@@ -26,9 +26,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from ..audit import strictly_within
 from ..events import OBSERVERS, RELATIONS, UNITS
 from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of
+from .bounds import strictly_within
 from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, Evidence, SumStatistic, best_bound
 from .replay import Moved
 

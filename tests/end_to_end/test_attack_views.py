@@ -15,7 +15,7 @@ from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
-from fate_dp.privacy.audit import clopper_pearson
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
 

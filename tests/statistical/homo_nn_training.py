@@ -26,7 +26,7 @@ from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.account import collusion_events, epsilon_of
 from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins
+from fate_dp.privacy.auditing.bounds import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream

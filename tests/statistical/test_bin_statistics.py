@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.auditing.bounds import audit_claim
 from fate_dp.privacy.mechanisms import bin_counts, quantiles
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 from fate_dp.privacy.mechanisms.quantiles import private_quantiles, quantile_event, quantile_levels

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.auditing.bounds import audit_claim
 from fate_dp.privacy.mechanisms import contingency_tables
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, ContingencyTables
 from fate_dp.privacy.noise.stream import ReproducibleStream

@@ -18,7 +18,7 @@ from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_gbdt.trees import curvature_weight, leaf_sums
 from fate_dp.components.protocols.noisy_rounds import account, aggregation
 from fate_dp.components.protocols.noisy_rounds.account import events_of, round_event
-from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.auditing.bounds import audit_claim
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.mechanisms.clipping import grid_for

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.auditing.bounds import audit_claim
 from fate_dp.privacy.mechanisms import label_moments
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows, clip_target

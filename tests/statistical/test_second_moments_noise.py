@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
+from fate_dp.privacy.auditing.bounds import audit_claim
 from fate_dp.privacy.mechanisms import second_moments
 from fate_dp.privacy.mechanisms import second_moments as bounded_rows
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments, clip_rows, unit_scales

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, nct, norm
 
 from fate_dp.privacy.accounting.gaussian import gaussian_epsilon, gaussian_sigma
-from fate_dp.privacy.audit import one_run_epsilon
+from fate_dp.privacy.auditing.bounds import one_run_epsilon
 from fate_dp.privacy.auditing.one_run import (
     GAUSSIAN,
     GAUSSIAN_SUM,

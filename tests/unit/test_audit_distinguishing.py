@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.audit import Audit, audit_claim, clopper_pearson, epsilon_lower_bound, mu_lower_bound
+from fate_dp.privacy.auditing.bounds import Audit, audit_claim, clopper_pearson, epsilon_lower_bound, mu_lower_bound
 from fate_dp.privacy.validation import InvalidArgument
 
 CONFIDENCE = 1 - 1e-6

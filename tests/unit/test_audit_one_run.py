@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.audit import audit_guesses, guess_coins, one_run_epsilon, one_run_p_value
+from fate_dp.privacy.auditing.bounds import audit_guesses, guess_coins, one_run_epsilon, one_run_p_value
 from fate_dp.privacy.validation import InvalidArgument
 
 # (canaries, guesses, correct, delta, epsilon) as printed in arXiv 2305.08846v1, appendix D and section 7.

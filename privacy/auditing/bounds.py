@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .validation import InvalidArgument, is_finite, whole, within
+from ..validation import InvalidArgument, is_finite, whole, within
 
 MAX_THRESHOLDS = 100
 MAX_EPSILON = 700.0
