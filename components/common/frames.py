@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
-from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
+from fate_dp.privacy.labels.flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
 from .federation import Context, check_roles
 from .preflight import Refusal, agree

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import (
+from fate_dp.privacy.labels.flips import (
     LabelRelease,
     Releases,
     delta_of,

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fate_dp.privacy.flipback import Flipback
+from fate_dp.privacy.labels.flipback import Flipback
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from ..common.charges import PartyHome

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from math import frexp
 from typing import Any, NamedTuple
 
-from fate_dp.privacy.flipback import FlipbackSettings
+from fate_dp.privacy.labels.flipback import FlipbackSettings
 from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
 from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as

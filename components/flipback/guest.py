@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-from fate_dp.privacy.label_flips import LabelRelease, Releases, total_of, united
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flips import LabelRelease, Releases, total_of, united
 
 from ..common import frames
 from ..common.charges import PartyHome, home_of, job_of

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.privacy import BudgetExceeded
-from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
+from fate_dp.privacy.labels.flips import canonical_label, flip_labels, noisy_numbers
 from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 

@@ -1,7 +1,7 @@
 """Scored tables in FATE's prediction format, what may stand in them as true labels, and what a summary says of them.
 
 Labels that a training may read are flips, and every measure on them, FATE's Evaluation's too, looks worse than the model is.
-The flip rate is known, so accuracy, AUC and KS on true labels are estimated (`privacy.noisy_label_metrics`). They are
+The flip rate is known, so accuracy, AUC and KS on true labels are estimated (`privacy.labels.noisy_metrics`). They are
 functions of flips and scores, both of which the guest has, and stay at the guest. Labels that flipback revised depend on the
 scores, so nothing undoes their errors: figures on them are shown as what they are.
 """
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logit
 
+from fate_dp.privacy.labels.noisy_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
-from fate_dp.privacy.noisy_label_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 
 from ..common.federation import Context
 from ..common.frames import (

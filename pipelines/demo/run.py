@@ -20,7 +20,7 @@ import pandas
 from fate_dp.components.protocols import prediction_frames as figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs.flow import fate_version

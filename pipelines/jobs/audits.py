@@ -31,7 +31,7 @@ from fate_dp.privacy.auditing.certificate import SENSITIVITY, Certificate, Claim
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.auditing.replay import replay_all
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import canonical_label, record_tags
+from fate_dp.privacy.labels.flips import canonical_label, record_tags
 from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE, RECORDED_CALLS, RECORDED_VIEW
 from fate_dp.privacy.validation import InvalidArgument
 

@@ -104,7 +104,7 @@ class LabelPlanRequest:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.label_choice`.
+    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`.
 
     ``largest_size`` counts columns times models up to which noise has the smaller variance; ``noise_over_flips`` is the ratio
     of the variances at the columns and models that were asked for, None where none were.
@@ -255,7 +255,7 @@ class TrainingPlan:
 
 def plan_labels(request: LabelPlanRequest) -> LabelPlan:
     """What flipping these labels at this epsilon tells, costs, and leaves of the cap."""
-    from fate_dp.privacy.label_choice import crossover
+    from fate_dp.privacy.labels.choice import crossover
     from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 
     epsilon, others = request.epsilon, request.classes - 1
@@ -289,7 +289,7 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
 
 
 def _choice(request: LabelPlanRequest, epsilon: float) -> LabelChoice:
-    from fate_dp.privacy import label_choice
+    from fate_dp.privacy.labels import choice as label_choice
 
     records, columns, delta = request.records, request.columns, request.delta
     return LabelChoice(

@@ -13,7 +13,7 @@ from typing import Any
 from fate_dp.components.disclosure.declaration import FLIPPED, NO_LABELS
 from fate_dp.components.disclosure.tracing import Labels
 from fate_dp.components.protocols import prediction_frames as lines
-from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.validation import is_finite
 
 ROWS = (lines.TRAINING_ROWS, lines.VALIDATION_ROWS, lines.PREDICTED_ROWS, lines.FOLD_ROWS)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import label_flips
 from ..accounting.gaussian import gaussian_sigma
 from ..accounting.total import total_epsilon
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse, Release, Unit
+from ..labels import flips as label_flips
 from ..mechanisms import aggregates, clipping, gaussian, laplace
 from ..noise.stream import Rng, bernoulli, open_stream
 from ..recorded import recording

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
-from ..label_flips import canonical_label, record_tags
+from ..labels.flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..policy import declare_source
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key

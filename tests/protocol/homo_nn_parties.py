@@ -126,7 +126,7 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
     :param revised: how many of these labels differ from the flips.
     """
     from fate_dp.components.common.charges import home_of
-    from fate_dp.privacy.label_flips import label_tags, record_tags
+    from fate_dp.privacy.labels.flips import label_tags, record_tags
     from fate_dp.privacy.private_files import key_id
 
     if tuple(ctx.federation.local_party) == at:

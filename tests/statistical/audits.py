@@ -10,12 +10,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import make_accountant
 from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
 from fate_dp.privacy.auditing.bounds import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins, mu_lower_bound
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse
+from fate_dp.privacy.labels import flips as label_flips
 from fate_dp.privacy.mechanisms import (
     aggregates,
     clipping,

@@ -26,7 +26,7 @@ from ledger_version_1 import VERSION_1
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.accounting import total
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.entries import BudgetCap
 

@@ -21,7 +21,7 @@ from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy import BudgetCap
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, read
 from fate_dp.privacy.events import Event, PoissonSampledGaussian
-from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.private_files import CANARIES_FOLDER
 from fate_dp.privacy.validation import InvalidArgument

@@ -66,7 +66,7 @@ def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
 def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(tmp_path, capsys):
     from fate_dp.components.common.charges import columns_name
     from fate_dp.privacy import BudgetCap, Ledger
-    from fate_dp.privacy.label_flips import record_tags
+    from fate_dp.privacy.labels.flips import record_tags
     from fate_dp.privacy.policy import load_policy
     from fate_dp.privacy.private_files import key_id, load_or_create_key
 
@@ -90,7 +90,7 @@ def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(t
 
 def test_public_labels_are_declared_from_their_file(tmp_path, capsys):
     from fate_dp.privacy import Ledger
-    from fate_dp.privacy.label_flips import record_tags
+    from fate_dp.privacy.labels.flips import record_tags
     from fate_dp.privacy.private_files import key_id, load_or_create_key
 
     table = tmp_path / "loans.csv"

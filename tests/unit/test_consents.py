@@ -25,7 +25,7 @@ from fate_dp.components.share_lr.agreement import SharedRows
 from fate_dp.components.smote.party import check_table
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import frame_at, play
 

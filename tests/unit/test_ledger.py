@@ -25,7 +25,7 @@ from ledger_scenarios import (
 )
 
 from fate_dp.privacy import BudgetExceeded, CorrectedLabel, Ledger, LedgerUnavailable, OtherSource
-from fate_dp.privacy.label_flips import LabelRelease, record_tags
+from fate_dp.privacy.labels.flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
 from fate_dp.privacy.ledger.entries import LOSSES, LedgerError

@@ -10,7 +10,7 @@ from ledger_version_1 import VERSION_1
 
 from fate_dp.privacy import CorrectedLabel, Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
-from fate_dp.privacy.label_flips import LabelRelease, record_tags
+from fate_dp.privacy.labels.flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
 from fate_dp.privacy.ledger.entries import BudgetCap
 from fate_dp.privacy.ledger.labels import LabelProvenance
