@@ -38,7 +38,7 @@ from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, 
 from fate_dp.pipelines.jobs.party_ledgers import declare
 from fate_dp.pipelines.jobs.ready import Federation, Parties, StudyTables, Tables, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
-from fate_dp.privacy.policy import declare_job_check
+from fate_dp.privacy.ledger.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 from tests.support.plaintext import TrainingSettings, train_plaintext
 

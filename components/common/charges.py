@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.events import Event, event_after_over_sampling
-from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import (
     KEY_FILE,
     LEDGER_FILE,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.ledger.policy import Policy
 
 from ..common.charges import Charges, home_of
 from ..common.federation import Context, Federation, PartyId, own_party, require

@@ -6,7 +6,7 @@ from typing import Any
 
 from fate_dp.data_prep.class_weights import check_prior, weights_of_classes
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
-from fate_dp.privacy.policy import MODULE_NAME
+from fate_dp.privacy.ledger.policy import MODULE_NAME
 from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of

@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
-from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
+from fate_dp.privacy.ledger.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.private_files import (
     CALLS_FOLDER,
     CANARIES_FOLDER,

@@ -35,7 +35,7 @@ from fate_dp.components.common.wire.channel import Channel
 from fate_dp.components.common.wire.codec import NotPlain
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.ledger.entries import RECORDED_CALLS, RECORDED_VIEW
-from fate_dp.privacy.policy import load_policy
+from fate_dp.privacy.ledger.policy import load_policy
 from fate_dp.privacy.private_files import (
     CALLS_FOLDER,
     LEDGER_FILE,

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# As `privacy.private_files` and `privacy.policy` have them, which are not imported before they are needed.
+# As `privacy.private_files` and `privacy.ledger.policy` have them, which are not imported before they are needed.
 HOME_VARIABLE, PARTY_PREFIX, POLICY_FILE = "FATE_DP_HOME", "party-", "policy.yaml"
 WORDS = (b"record_views", b"record_calls")
 

@@ -23,7 +23,7 @@ from fate_dp.components.disclosure.verdicts import enforce, refusal
 from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
 

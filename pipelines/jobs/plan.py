@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.ledger.policy import Policy
 from fate_dp.privacy.validation import InvalidArgument, is_finite, one_of, whole, within
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.

@@ -108,7 +108,7 @@ def named(lines: list[dict], key: str, tables: dict[str, list[str]]) -> list[dic
     Where several datasets were read from the same tables, with other columns perhaps, some letters of the ledger's name
     tell them apart.
     """
-    from fate_dp.privacy.policy import NUMBERED_COLUMNS
+    from fate_dp.privacy.ledger.policy import NUMBERED_COLUMNS
 
     dataset = re.compile(NUMBERED_COLUMNS)
     return [{**line, key: dataset.sub(lambda match: _table_name(match[0], tables), line[key])} for line in lines]

@@ -13,7 +13,6 @@ from typing import Any
 from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
 from ..labels.flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
-from ..policy import declare_source
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
 from ..validation import check_delta_or_zero, one_of
 from .database import Database
@@ -38,6 +37,7 @@ from .entries import (
 )
 from .history import HistoryLedger
 from .labels import LabelLedger
+from .policy import declare_source
 from .scores import ScoreLedger
 from .steps import StepLedger
 from .totals import (

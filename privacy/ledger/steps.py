@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
-from ..policy import is_source
 from ..validation import InvalidArgument, check_delta_or_zero, whole
 from .database import Chapter, Database
 from .datasets import called, cap_command
 from .entries import BudgetCap, BudgetExceeded, LedgerError, Use, add_use, over_sampling_entry, step_entry, stored_event
 from .labels import ROUNDING
+from .policy import is_source
 from .totals import Alternatives, Charge, View, charges, largest_total, seen_by, spent_by_steps
 
 MAX_ROUNDS = 10**9

@@ -18,7 +18,7 @@ from fate_dp.pipelines.jobs.ready import (
     private_training_pipeline,
 )
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
-from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 
 pytestmark = pytest.mark.end_to_end

@@ -14,7 +14,7 @@ from fate_dp.pipelines.report.job_facts import Asked
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PoissonSampledGaussian
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 
 JOB, OTHER_JOB = "202611231539387421710", "202611231550000000010"
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10001")

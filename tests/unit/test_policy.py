@@ -8,7 +8,7 @@ import pytest
 
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.policy import (
+from fate_dp.privacy.ledger.policy import (
     Policy,
     SourcePolicy,
     check_source,

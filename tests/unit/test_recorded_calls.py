@@ -25,9 +25,9 @@ from fate_dp.privacy import BudgetCap, InvalidPolicy, Ledger
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, SENSITIVITY, VOID, Certificate, Claim, read
 from fate_dp.privacy.auditing.replay import Moved, replay_all
 from fate_dp.privacy.events import Event, Gaussian
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.mechanisms import aggregates, clipping
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
-from fate_dp.privacy.policy import Policy, load_policy
 from fate_dp.privacy.recorded import heard_by, repeat_for_listener
 from fate_dp.privacy.recorded import recording as recording_here
 from fate_dp.privacy.validation import InvalidArgument

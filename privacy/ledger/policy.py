@@ -40,11 +40,11 @@ from typing import Any, TypeVar
 
 import yaml
 
-from .ledger.database import WEIGHTS
-from .ledger.datasets import NUMBERED, base_name
-from .ledger.entries import BudgetCap
-from .private_files import AnyPath, publish_if_absent, replace_file
-from .validation import positive, whole
+from ..private_files import AnyPath, publish_if_absent, replace_file
+from ..validation import positive, whole
+from .database import WEIGHTS
+from .datasets import NUMBERED, base_name
+from .entries import BudgetCap
 
 logger = logging.getLogger(__name__)
 BY_COLUMNS = "columns:[0-9a-f]{16}"
