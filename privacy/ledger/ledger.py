@@ -92,7 +92,7 @@ JOBS_AND_NOTES = """
 
 
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
-    """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
+    """A ledger in the SQLite file ``path`` (mode 0600, made on first use).
 
     Its chapters hold what it does with labels, private steps, what is counted and the names of datasets, and what was spent
     when; here is what concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation

@@ -502,8 +502,7 @@ def test_newer_version_is_refused(ledger):
         connection.execute("UPDATE ledger_version SET version = ?", (SCHEMA_VERSION + 1,))
     connection.close()
     with pytest.raises(
-        LedgerUnavailable,
-        match=f"has version {SCHEMA_VERSION + 1} but this program reads versions up to {SCHEMA_VERSION}",
+        LedgerUnavailable, match=f"has version {SCHEMA_VERSION + 1} but this program reads version {SCHEMA_VERSION}"
     ):
         ledger.spent(SOURCE)
 

@@ -1,0 +1,134 @@
+"""A ledger that commit 64436b6 wrote, which others have, is read and charged as it was."""
+
+import math
+import sqlite3
+from pathlib import Path
+
+import pytest
+from ledger_scenarios import KEY, OTHER_KEY, SOURCE, release, released_texts
+
+from fate_dp.privacy import CorrectedLabel, Ledger, LedgerUnavailable
+from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
+from fate_dp.privacy.labels.flips import LabelRelease, record_tags
+from fate_dp.privacy.ledger.entries import BudgetCap
+from fate_dp.privacy.ledger.labels import LabelProvenance
+from fate_dp.privacy.private_files import key_id
+
+VERSION_5 = Path(__file__).with_name("ledger_version_5.sql").read_text()
+DATASET, RELATED, PUBLIC = "columns:0f1e2d3c4b5a6978", "columns:ffff", "public/breast_guest/y"
+# (source, mechanism, epsilon, uses, pending, records, rounds, counted, jobs, fingerprint), as that commit showed them.
+ENTRIES = [
+    (SOURCE, "randomized_response", 2.0, 1, 0, 4, 1, True, ["job-1"], "fjob-1"),
+    (SOURCE, "randomized_response", 0.5, 1, 1, 2, 1, True, ["job-2"], "fjob-2"),
+    (SOURCE, "randomized_response", 1.5, 1, 0, 2, 1, True, ["job-3"], "fjob-3"),
+    (
+        SOURCE,
+        "post-processing",
+        0.0,
+        1,
+        0,
+        3,
+        1,
+        False,
+        ["job-4"],
+        "87487ace1d245d884be44bbb7935130797ec90f24463714fa3a96a670436570d",
+    ),
+    (PUBLIC, "not private", "infinity", 1, 0, 2, 1, False, ["job-5"], ""),
+    (DATASET, "joint scores", "infinity", 2, 0, 4, 2, True, ["job-6"], "w2"),
+    (RELATED, "joint scores", "infinity", 1, 0, 4, 1, True, ["job-6"], "w3"),
+    (DATASET, "joint scores", "infinity", 1, 0, 4, 1, False, ["job-6"], "w1"),
+]
+SHOWN = ("source", "mechanism", "epsilon", "uses", "pending", "records", "rounds", "counted", "jobs", "fingerprint")
+
+
+def of_flips(epsilon, entry_id, derived=False):
+    return LabelProvenance(SOURCE, (LabelRelease(SOURCE, epsilon, 2, key_id(KEY), entry_id),), derived)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_5)
+    connection.close()
+    return Ledger(path)
+
+
+def tables_of(path):
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
+    connection.close()
+    return [(kind, name, sql and " ".join(sql.split())) for kind, name, sql in rows]
+
+
+def test_the_file_has_the_tables_of_a_new_one(ledger, tmp_path):
+    Ledger(tmp_path / "new").spent(SOURCE)
+    assert tables_of(ledger.path) == tables_of(tmp_path / "new")
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_version_that_was_never_published_is_refused_and_left_as_it_is(ledger, version):
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE ledger_version SET version = ?", (version,))
+    connection.close()
+    before = ledger.path.read_bytes()
+    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 5"):
+        ledger.spent(SOURCE)
+    assert ledger.path.read_bytes() == before
+
+
+def test_every_number_is_as_before(ledger):
+    assert [tuple(entry[name] for name in SHOWN) for entry in ledger.entries()] == ENTRIES
+    assert ledger.spent(SOURCE) == 4.0 and ledger.sources(key_id(KEY)) == [SOURCE]
+    assert ledger.scores_released(DATASET) == ledger.scores_released(RELATED) == 3
+    assert not ledger.are_scores_new(dataset=DATASET, weights_digest="w1")
+    assert ledger.has_training_record(RELATED, [b"t" * 16], key_id=key_id(KEY))
+    assert ledger.related(DATASET) == [DATASET, RELATED]
+    public = list(zip(record_tags(range(2), KEY, PUBLIC), "01"))
+    assert ledger.are_public(public, source=PUBLIC, key_id=key_id(KEY))
+
+
+def test_labels_are_found_as_before(ledger):
+    def found(rows, key=KEY):
+        return ledger.find_labels(rows, source=SOURCE, key_id=key_id(key))
+
+    assert found(released_texts(range(4), 2)) == of_flips(2.0, 1)
+    assert found(released_texts(range(2), 0.5)) in (of_flips(0.5, 2), of_flips(2.0, 1))
+    derived = [(tag, "0.25") for tag in record_tags(range(3), KEY, SOURCE)]
+    assert found(derived) == of_flips(2.0, 1, derived=True)
+    assert found(derived, OTHER_KEY) is None
+
+
+def test_memo_and_budget_go_on(ledger):
+    again = release(ledger, range(4), 2, class_labels=("0", "1"))
+    assert (again.entry_id, again.new_records, ledger.spent(SOURCE)) == (1, 0, 4.0)
+    with pytest.raises(CorrectedLabel):
+        rows = [(tag, b"other", label, tag, b"other") for tag, label in released_texts(range(2), 2)]
+        release(ledger, None, 2, rows=rows, class_labels=("0", "1"))
+    ledger.mark_released(2)
+    ledger.mark_released(again.release_id)
+    assert [entry["pending"] for entry in ledger.entries()] == [0] * 8
+    step = Event(PureDP(0.5), "record", ADD_OR_REMOVE, "server")
+    recorded = ledger.record(
+        dataset="bank/loans",
+        event=step,
+        cap=BudgetCap(1, 0),
+        release_key="draw",
+        job_id="j",
+        task_id="t",
+        fingerprint="f",
+    )
+    assert recorded.release_id == 11 and recorded.is_new
+
+
+def test_flips_and_scores_keep_their_events(ledger):
+    for entry in ledger.entries():
+        assert (entry["event"] is not None) == (entry["mechanism"] in ("randomized_response", "joint scores"))
+        assert entry["relation"] == "replace_one" and entry["observer"] in ("arbiter, host, model", "guest")
+    with sqlite3.connect(ledger.path) as connection:
+        texts = [text for (text,) in connection.execute("SELECT event FROM entry WHERE event <> '' ORDER BY entry_id")]
+    connection.close()
+    events = [event_from_json(text).process for text in texts]
+    assert [(event.epsilon, event.classes) for event in events[:3]] == [(2.0, 2), (0.5, 2), (1.5, 3)]
+    for observer in ("host", "arbiter", "model"):
+        assert math.isclose(ledger.total(SOURCE, "label", "replace_one", observer, 0), ledger.spent(SOURCE))
