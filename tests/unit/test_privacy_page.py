@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from fate_dp.components.disclosure import declaration
-from fate_dp.pipelines.report import guarantees, privacy_tables
-from fate_dp.pipelines.report.privacy_page import privacy_page
+from fate_dp.pipelines.report import guarantees
 from fate_dp.privacy.validation import InvalidArgument
+from tests.pages import computed_tables
+from tests.pages.privacy import privacy_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -227,10 +228,10 @@ def test_tables_hold_the_specifications_values(page):
 
 
 def test_each_table_names_the_command_that_prints_it(page, capsys, monkeypatch):
-    for name in privacy_tables.TABLES:
-        assert f"`.venv/bin/python -m fate_dp.pipelines.report.privacy_tables {name}`" in page
-    monkeypatch.setattr("sys.argv", ["privacy_tables", "flip_rates"])
-    privacy_tables.main()
+    for name in computed_tables.TABLES:
+        assert f"`.venv/bin/python -m tests.pages.computed_tables {name}`" in page
+    monkeypatch.setattr("sys.argv", ["computed_tables", "flip_rates"])
+    computed_tables.main()
     assert capsys.readouterr().out.strip() in page
 
 

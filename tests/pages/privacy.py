@@ -1,8 +1,8 @@
 """``docs/privacy.md``: what every component and mechanism guarantees, written from declarations and computed tables.
 
-    python -m fate_dp.pipelines.report.privacy_page docs/privacy.md
+    python -m tests.pages.privacy docs/privacy.md
 
-The text comes from the YAML files that ``guarantees`` reads, the numbers from the library itself (``privacy_tables``).
+The text comes from the YAML files that ``guarantees`` reads, the numbers from the library itself (`computed_tables`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fate_dp.components.disclosure.declaration import (
     catalogue,
     disclosure_of,
 )
+from fate_dp.pipelines.report import guarantees
 
-from . import guarantees
-from .privacy_tables import TABLES, ComputedTable, markdown_table
+from .computed_tables import TABLES, ComputedTable, markdown_table
 
 TITLES = {"mechanisms": "Mechanisms", "noise": "Noise on a grid", "accounting": "Accounting"}
 INTRODUCTION = """\
@@ -235,7 +235,7 @@ def _mechanism(package: str, item: guarantees.MechanismGuarantee) -> str:
 
 
 def _table(name: str, table: ComputedTable) -> str:
-    command = f"`.venv/bin/python -m fate_dp.pipelines.report.privacy_tables {name}`"
+    command = f"`.venv/bin/python -m tests.pages.computed_tables {name}`"
     return f"### {table.title}\n\n{table.says}\n\n{markdown_table(table.headings, table.rows)}\n\nMade by {command}."
 
 
