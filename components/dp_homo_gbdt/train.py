@@ -20,7 +20,6 @@ from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.noise.stream import open_stream
-from fate_dp.privacy.recorded import repeat_for_listener
 
 from ..common.federation import Context, name_of, own_party, party_of
 from ..common.frames import DataFrame, feature_blocks, label_blocks
@@ -40,7 +39,7 @@ from ..protocols.noisy_rounds.parties import (
     tell,
 )
 from .agreement import Agreement, DataAgreement, agree_on_terms
-from .boosting import GrownBatch, Server, contribution, sums_of_records
+from .boosting import GrownBatch, Server, contribution
 from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json, without_trees
 from .trees import Batch, curvature_weight, leaf_steps
 
@@ -133,7 +132,7 @@ class Member:
     def __init__(self, agreement: DataAgreement, frame: DataFrame, position: int) -> None:
         self._agreement, self._terms, self._position = agreement, agreement.terms, position
         self._rows = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, bins=agreement.bins))
-        self._frame, self._stream = frame, open_stream(None)
+        self._stream = open_stream(None)
         self._splits: Batch | None = None
         self.batches: list[GrownBatch] = []
 
@@ -159,19 +158,7 @@ class Member:
         clip = self._terms.clip_of(number)
         kernel = partial(_leaf_steps, splits=self._splits, clip=clip, weight=curvature_weight(number))
         steps = self._rows.mapValues(kernel).reduce(operator.add)
-        # Other processes' calls are heard by nobody; where somebody records, the sum is repeated here from the table itself.
-        repeat_for_listener(partial(self._repeated, number), steps)
         return ClippedSum(steps, grid_for(clip), clip)
-
-    def _repeated(self, number: int) -> np.ndarray:
-        """The steps of a round once more, block after block, in a form that an audit can repeat on other rows."""
-        assert self._splits is not None, "Sums are asked for after splits."
-        grown = [(each.splits.columns, each.splits.right, each.values) for each in self.batches]
-        blocks = feature_blocks(self._frame).join(label_blocks(self._frame), lambda *block: block).collect()
-        in_order = [block for _, block in sorted(blocks, key=operator.itemgetter(0))]
-        features, labels = map(np.concatenate, zip(*in_order))
-        splits = (self._splits.columns, self._splits.right)
-        return sums_of_records(self._agreement.bins.to_wire(), grown, splits, features, labels, number).steps
 
     def charge_round(self, number: int) -> bool:
         """Whether the ledger holds this round now; not where the cap does not allow it any more."""

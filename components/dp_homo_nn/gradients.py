@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,6 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
-from fate_dp.privacy.recorded import recorded
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
@@ -121,26 +119,19 @@ class RecordGradients:
             independent is refused.
         class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
             bound on what a record changes depends on them; a label that is no class number contributes zero then.
-        origin: what the module was built from, in plain values, by which a recorded call can be repeated elsewhere; or None.
     """
 
     def __init__(
-        self,
-        module: nn.Module,
-        loss: str = "cross_entropy",
-        class_factors: Sequence[float] | None = None,
-        origin: tuple[Any, ...] | None = None,
+        self, module: nn.Module, loss: str = "cross_entropy", class_factors: Sequence[float] | None = None
     ) -> None:
         self.loss = checks.choice("loss", loss, tuple(LOSSES))
         check_independent(module)
-        self.origin = origin
         self._module = deepcopy(module).eval().requires_grad_()
         self._layered: LayeredModule | None = None
         self._probed: Sequence[int] | None = None
         self._class_factors = None if class_factors is None else torch.tensor(class_factors, dtype=torch.float64)
         self.dimension = dimension(module)
 
-    @recorded(2, 3)
     def clipped_sum(
         self,
         weights: np.ndarray,

@@ -132,8 +132,6 @@ def show(certificates: dict[Path, Certificate]) -> None:
             "canaries": "none" if evidence is None else str(evidence.canaries),
             "verdict": certificate.verdict,
         }
-        if certificate.replayed:
-            rows["replayed"] = " ".join(moved.sentence for moved in certificate.replayed)
         for name, value in rows.items():
             table.add_row(name, Text(value))
         console.print(table)

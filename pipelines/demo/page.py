@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.private_files import atomic_write
@@ -74,6 +75,7 @@ def report_html(result: dict) -> str:
     flip = flip_probability(private["epsilon"])
     return render(
         "report_template.html",
+        Path(__file__).parent,
         result=result,
         title=TITLE,
         of="result of the demo",

@@ -24,6 +24,7 @@ from fate_dp.components.disclosure.declaration import (
 )
 from fate_dp.pipelines.report import guarantees
 
+from . import mechanisms
 from .computed_tables import TABLES, ComputedTable, markdown_table
 
 TITLES = {"mechanisms": "Mechanisms", "noise": "Noise on a grid", "accounting": "Accounting"}
@@ -137,10 +138,10 @@ def privacy_page() -> str:
     parts = [INTRODUCTION, "## Components"]
     parts += [_component(guarantees.component_guarantee(name)) for name in guarantees.component_names()]
     parts += ["## What other components show or change before these", OTHERS_BEFORE, _of_others(), OTHERS_AFTER]
-    for package in guarantees.MECHANISM_PACKAGES:
+    for package in mechanisms.MECHANISM_PACKAGES:
         parts.append(f"## {TITLES[package]}")
-        parts += [_mechanism(package, item) for item in guarantees.mechanism_guarantees(package)]
-    rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in guarantees.unsound_rules()]
+        parts += [_mechanism(package, item) for item in mechanisms.mechanism_guarantees(package)]
+    rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in mechanisms.unsound_rules()]
     table = markdown_table(("rule (unsound)", "claimed", "what it really gives", "here instead"), rules)
     parts += ["## What a sensitivity rests on", ARITHMETIC, "## The ledger", LEDGER]
     parts += ["## Rules that do not hold", UNSOUND, table, "## Computed tables"]
@@ -226,7 +227,7 @@ def _promise(promise: guarantees.Promise) -> str:
     return f"{facts}\n\n{promise.guarantee}\n\n```math\n{promise.formula}\n```"
 
 
-def _mechanism(package: str, item: guarantees.MechanismGuarantee) -> str:
+def _mechanism(package: str, item: mechanisms.MechanismGuarantee) -> str:
     names, events = (", ".join(f"`{name}`" for name in listed) for listed in (item.names, item.events))
     facts = f"- Functions: {names}\n- Sensitivity: {item.sensitivity}\n- Events: {events or 'none of its own'}"
     lists = [_list("References", item.references), *([_list("**Caveats**", item.caveats)] if item.caveats else [])]

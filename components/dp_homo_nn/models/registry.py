@@ -304,4 +304,4 @@ def spec_of_job(settings: TrainSettings, features: int) -> ModelSpec:
 def _gradients(source: ModelSource) -> RecordGradients:
     # A worker is forked from a process whose threads it does not have; waiting for them, it would wait forever.
     torch.set_num_threads(1)
-    return RecordGradients(source.module(), source.loss, source.class_factors, origin=tuple(source))
+    return RecordGradients(source.module(), source.loss, source.class_factors)

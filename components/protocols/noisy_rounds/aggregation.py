@@ -1,7 +1,7 @@
 """The three trust models: what a client sends in a round, what is passed on, and what the server makes of it.
 
 Every party of a task has an `Aggregation` of its own and plays one role in it; a `Channel` carries its messages, over
-FATE's federation (`FateChannel`) or in one process (`dp_homo_nn.rounds.simulation`), and is all that differs between the
+FATE's federation (`FateChannel`) or in one process (in tests), and is all that differs between the
 two. Messages are bytes.
 
 - `Local`: each client adds all the noise that its records need, and the server sees every noisy vector. With several
