@@ -36,7 +36,7 @@ def with_parameters(
     }
 
     @wraps(stage)
-    def called(ctx: Any, role: Any, **given: Any) -> Any:
+    def called(ctx: object, role: object, **given: object) -> Any:
         for argument, declared in taken.items():
             values = {each.name: given.pop(each.name, each.shown_default) for each in declared}
             given[argument] = values if argument in whole else settings_of(kinds[argument], values)
@@ -46,7 +46,7 @@ def with_parameters(
     return called
 
 
-def _declares(annotation: Any) -> bool:
+def _declares(annotation: object) -> bool:
     return isinstance(annotation, type) and is_dataclass(annotation)
 
 

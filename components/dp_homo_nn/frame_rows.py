@@ -51,7 +51,7 @@ class Coins:
     label: str
     probability: float
 
-    def batch(self, block: Any, records: int) -> np.ndarray:
+    def batch(self, block: object, records: int) -> np.ndarray:
         """Positions of a Poisson sample, named by the block, since partitions may be cut anew."""
         return poisson_sample(records, self.probability, KeyedStream(self.key, f"{self.label} block {block}"))
 

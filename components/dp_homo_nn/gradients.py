@@ -22,7 +22,16 @@ from fate_dp.privacy.validation import InvalidArgument
 from ..common import parameters as checks
 from .layered_module import LayeredModule
 from .models.spec import dimension, load_flat
-from .record_arithmetic import MAX_AT_ONCE, Part, PartsSum, Rows, UnsoundArithmetic, one_thread, sigmoid, softmax
+from .record_arithmetic import (
+    MAX_AT_ONCE,
+    GradientRows,
+    Part,
+    PartsSum,
+    UnsoundArithmetic,
+    one_thread,
+    sigmoid,
+    softmax,
+)
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -199,7 +208,7 @@ class RecordGradients:
     def _parts(self, features: Tensor, labels: Tensor) -> list[Part]:
         usable, factors = torch.isfinite(features).flatten(1).all(1), self._factors(labels)
         if self._layered is None:
-            return [Rows.of(0, self._one_by_one(features, labels, usable) * factors)]
+            return [GradientRows.of(0, self._one_by_one(features, labels, usable) * factors)]
         records = torch.where(usable.view(-1, *[1] * (features.dim() - 1)), features, 0.0).double()
         found = slopes(self._layered.outputs(records), labels)
         return self._layered.parts(torch.where(usable.unsqueeze(1), found * factors, 0.0))

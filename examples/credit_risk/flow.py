@@ -38,7 +38,7 @@ from fate_dp.pipelines.jobs.job import (
 )
 from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import upload_prepared
-from fate_dp.pipelines.report.job_facts import Asked, gather
+from fate_dp.pipelines.report.job_facts import ReportRequest, gather
 from fate_dp.pipelines.report.job_page import write_report as write_job_report
 from fate_dp.privacy.private_files import parties_folder
 from fate_dp.privacy.validation import InvalidArgument
@@ -255,7 +255,7 @@ def job_page(place: FlowPlace, job_id: str, guest: str, folder: Path) -> str:
     """
     parties = parties_folder() if place.home is None else open_home(place.home).parties
     page, _ = write_job_report(
-        gather(Asked(place.address, job_id, parties, guest, place.home)), folder, f"job-{job_id}"
+        gather(ReportRequest(place.address, job_id, parties, guest, place.home)), folder, f"job-{job_id}"
     )
     return page.name
 

@@ -49,7 +49,7 @@ class DeclaredTask(Component):
         cls.__signature__ = _signature(cls)
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
 
-    def __init__(self, _name: str, runtime_parties: dict | None = None, **given: Any) -> None:
+    def __init__(self, _name: str, runtime_parties: dict[str, Any] | None = None, **given: Any) -> None:
         names = (*self.parameters, *self.inputs)
         refuse_unknown(type(self).__name__, (name for name in given if name not in names), self.parameters)
         values = {name: given.get(name, PlaceHolder()) for name in names}

@@ -46,7 +46,7 @@ RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditRequest:
     """Which job of which party is audited.
 
     Attributes:
@@ -92,7 +92,7 @@ class Asked:
         )
 
 
-def audit_job(asked: Asked) -> list[Certificate]:
+def audit_job(asked: AuditRequest) -> list[Certificate]:
     """A certificate of every line of the party's ledger that the job used; one that is void where it used none."""
     home = home_at(asked.parties, asked.party_id)
     if not has_ledger(home):
@@ -113,7 +113,7 @@ def _is_training(entry: dict[str, Any]) -> bool:
     return str(entry["parameters"].get("purpose", "")).startswith((NETWORKS, TREES))
 
 
-def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certificate:
+def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) -> Certificate:
     if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
         return asked.void(
             "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
@@ -145,7 +145,7 @@ def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certif
     return _audit_flips(asked, home, entry, found[0]) if is_flip else _audit_training(asked, home, entry, found[0])
 
 
-def _audit_flips(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+def _audit_flips(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
     tags = record_tags(canaries.ids, home.key, entry["source"])
     labels = home.ledger.released_labels(entry["entry_id"], tags)
     missing = sum(label is None for label in labels)
@@ -168,7 +168,7 @@ def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
     return np.array([values.get(canonical_label(label), 1) for label in labels], dtype=np.int64)
 
 
-def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+def _audit_training(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
     if asked.model is None:
         return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
     digest, trees = hash_of(asked.model), str(entry["parameters"]["purpose"]).startswith(TREES)
@@ -188,7 +188,7 @@ def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canari
     return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)
 
 
-def losses_of_network(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+def losses_of_network(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
     """Losses of all canaries under a model of dp_homo_nn, and under one that was fitted to those that were present."""
     from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
     from fate_dp.components.dp_homo_nn.models.registry import ModelSource, model_inputs
@@ -203,7 +203,7 @@ def losses_of_network(document: dict, canaries: Canaries, home: PartyHome) -> tu
     return audited, control
 
 
-def losses_of_trees(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+def losses_of_trees(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
     """The same of dp_homo_gbdt: the control has the released splits, with values of leaves that nothing protects.
 
     Its values are those of ridge regression on the canaries that were present, in the leaves of all trees.

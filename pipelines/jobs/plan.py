@@ -17,7 +17,7 @@ Fields are named as the flags of ``fate-dp plan``, and so are they in refusals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,8 +224,8 @@ class TrustRow:
     sum_sigma: float
     mean_sigma: float
     noise_to_signal: float | None
-    epsilon_server: dict
-    epsilon_client: dict
+    epsilon_server: Mapping[Any, float]
+    epsilon_client: Mapping[Any, float]
     runs: int | None
 
 

@@ -28,7 +28,7 @@ class Parties:
     def all_hosts(self) -> list[str]:
         return [self.host]
 
-    def data_parties(self) -> dict:
+    def data_parties(self) -> dict[str, Any]:
         """As fate_client's `runtime_parties`."""
         return {"guest": self.guest, "host": self.host}
 
@@ -69,7 +69,7 @@ class Federation:
         """Pairs of role and party id, the guest first."""
         return (("guest", self.guest), *(("host", host) for host in self.hosts))
 
-    def at_training(self, aggregation: str) -> dict:
+    def at_training(self, aggregation: str) -> dict[str, Any]:
         """All parties of a training with differential privacy as fate_client's `runtime_parties`."""
         hosts = self.all_hosts if aggregation == "shuffle" else list(self.hosts)
         return {"guest": self.guest, "host": hosts, "arbiter": self.arbiter}
@@ -134,8 +134,8 @@ class TrainingPlan:
     parties: Parties
     tables: Tables
     epsilon: float | None
-    training: dict = field(default_factory=dict)
-    alignment: dict = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    alignment: dict[str, Any] = field(default_factory=dict)
 
 
 def training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
@@ -148,7 +148,9 @@ def training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
     return new_pipeline(plan.parties).add_tasks([reader, psi, *flips, model, *evaluated(plan, model)])
 
 
-def flipped(plan: TrainingPlan, rows: object, parties: dict | None = None) -> tuple[list, object, dict]:
+def flipped(
+    plan: TrainingPlan, rows: object, parties: dict[str, Any] | None = None
+) -> tuple[list, object, dict[str, Any]]:
     """The task that flips labels, if any; the rows to train on; and where nothing is flipped, whose labels they have."""
     from ..clients import LabelFlip
 

@@ -37,7 +37,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class View:
+class ProtocolView:
     """What one observer sees of a protocol, and what protects the others from it."""
 
     observer: str
@@ -51,10 +51,10 @@ class Protocol:
 
     solver: str
     does: str
-    views: tuple[View, ...]
+    views: tuple[ProtocolView, ...]
     collusion: str
 
-    def view_of(self, observer: str) -> View:
+    def view_of(self, observer: str) -> ProtocolView:
         """What one observer sees; raises KeyError where the declaration says nothing of it."""
         return {view.observer: view for view in self.views}[observer]
 

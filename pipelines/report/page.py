@@ -99,7 +99,7 @@ def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
     axis.set_ylabel("loss")
 
 
-def seconds_figure(tasks: list[dict]) -> Markup:
+def seconds_figure(tasks: list[dict[str, Any]]) -> Markup:
     """One bar for each of ``tasks``, {"job", "task", "seconds"}, one colour per job."""
     jobs = list(dict.fromkeys(line["job"] for line in tasks))
 

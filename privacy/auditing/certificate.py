@@ -26,7 +26,7 @@ from typing import Any, cast
 from ..events import OBSERVERS, RELATIONS, UNITS
 from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of
 from .bounds import strictly_within
-from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, Evidence, SumStatistic, best_bound
+from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, GuessEvidence, SumStatistic, best_bound
 
 SCHEMA = 2
 CONSISTENT, REFUTED, VOID = "consistent", "refuted", "void"
@@ -95,8 +95,8 @@ class Certificate:
 
     claim: Claim
     confidence: float
-    evidence: Evidence | None = None
-    control: Evidence | None = None
+    evidence: GuessEvidence | None = None
+    control: GuessEvidence | None = None
     hindrance: str = ""
     repeated: bool = False
     versions: Mapping[str, str] = field(default_factory=lambda: versions_here())
@@ -135,7 +135,7 @@ class Certificate:
         """The best lower bound on the control, at ``verdict_confidence``."""
         return self._bound(self.control, self.verdict_confidence)
 
-    def _bound(self, evidence: Evidence | None, confidence: float) -> BestBound | None:
+    def _bound(self, evidence: GuessEvidence | None, confidence: float) -> BestBound | None:
         if evidence is None:
             return None
         return best_bound(evidence, self.claim.delta, confidence, self.claim.kind)
@@ -258,11 +258,11 @@ def _restored(given: dict[str, Any]) -> Certificate:
     )
 
 
-def _evidence(given: dict[str, Any] | None) -> Evidence | None:
+def _evidence(given: dict[str, Any] | None) -> GuessEvidence | None:
     if given is None:
         return None
     seen = given["scores"]
-    return Evidence(**{**given, "scores": None if seen is None else SumStatistic(**seen)})
+    return GuessEvidence(**{**given, "scores": None if seen is None else SumStatistic(**seen)})
 
 
 def _alike(computed: Any, stored: Any) -> bool:

@@ -80,11 +80,11 @@ class OneRun:
         return cls(tossed, guess_coins(values, number, number), values)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> GuessEvidence:
         """What the bounds read of this run."""
         seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
         guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
-        return Evidence(len(self.coins), int(guessed), int(correct), seen)
+        return GuessEvidence(len(self.coins), int(guessed), int(correct), seen)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SumStatistic:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GuessEvidence:
     """The counts of one run from which anybody computes its bounds; they name no canary.
 
     Attributes:
@@ -154,7 +154,7 @@ class BestBound:
 
 
 def best_bound(
-    evidence: Evidence, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE
+    evidence: GuessEvidence, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE
 ) -> BestBound:
     """The best lower bound on epsilon at ``delta``, which holds with probability ``confidence``.
 

@@ -41,7 +41,7 @@ from .policy import declare_source
 from .scores import ScoreLedger
 from .steps import StepLedger
 from .totals import (
-    View,
+    TotalsView,
     all_charges,
     by_observer,
     charges_of_job,
@@ -154,7 +154,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         one_of("observer", observer, OBSERVERS, InvalidEvent)
         with self._database.reading() as connection:
             charged = charges_with_counted(connection, dataset)
-        return known_total_of(charged, View(unit, relation, observer), delta)
+        return known_total_of(charged, TotalsView(unit, relation, observer), delta)
 
 
 def declare_public_labels(

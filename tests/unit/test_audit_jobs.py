@@ -15,7 +15,7 @@ from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.jobs.audits import Asked, audit_job, fitted_without_privacy
+from fate_dp.pipelines.jobs.audits import AuditRequest, audit_job, fitted_without_privacy
 from fate_dp.pipelines.jobs.canaries import Planting, canaries_of, file_of, plant
 from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy import BudgetCap
@@ -68,7 +68,7 @@ def released(tmp_path, epsilon_drawn=EPSILON, table="with_canaries.csv", job=JOB
 
 
 def asked(tmp_path, **more):
-    return Asked(tmp_path / "parties", PARTY, JOB, **more)
+    return AuditRequest(tmp_path / "parties", PARTY, JOB, **more)
 
 
 def test_canaries_are_kept_privately_and_their_table_differs_in_nothing_else(tmp_path, csv):

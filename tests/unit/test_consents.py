@@ -239,7 +239,7 @@ def test_flipback_asks_of_which_labels_the_scores_are(monkeypatch):
     monkeypatch.setattr(flipback, "check_scores", refuse("scores of other labels"))
     monkeypatch.setattr(flipback, "releases_of_model", refuse("nobody asked"))
     with pytest.raises(ValueError, match="scores of other labels"):
-        flipback.GuestPreflight(None, None, None, None).check()
+        flipback.FlipbackGuestPreflight(None, None, None, None).check()
 
 
 def test_scores_beside_flips_of_another_epsilon_are_not_corrected(monkeypatch):

@@ -2,7 +2,20 @@
 
 import pytest
 
-from tests.house import LIMITS, Module, circles, exception_classes, figures, kept, length_of, parameters_of
+from tests.house import (
+    LIMITS,
+    Module,
+    annotations,
+    circles,
+    exception_classes,
+    figures,
+    has_bare_dict,
+    kept,
+    length_of,
+    names_any,
+    parameters_of,
+    upward_imports,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +66,25 @@ def test_functions_are_measured_without_their_docstring_and_self(product):
     )
     (function,) = module.functions
     assert length_of(function) == 2 and [each.arg for each in parameters_of(function)] == ["a", "b", "rest"]
+
+
+def test_annotations_are_counted_wherever_they_stand(product):
+    (module,) = product(
+        one="from typing import Any\nx: Any = 1\ny: dict[str, Any]\ndef f(a: list[dict], *b: dict[str, int], **c: Any) -> dict: ...\n"
+    )
+    marks = annotations(module)
+    assert sum(map(names_any, marks)) == 3 and sum(map(has_bare_dict, marks)) == 2
+
+
+def test_an_import_into_what_stands_above_is_found_although_it_is_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.house.ROOT", tmp_path)
+    texts = {
+        "common/low.py": "def f():\n    from ..dp_thing.high import g\n",
+        "common/wire/deep.py": "from ..low import f\n",
+        "dp_thing/high.py": "from ..common.low import f\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / "components" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "components" / name).write_text(text)
+    found = [Module(path) for path in sorted(tmp_path.glob("components/**/*.py"))]
+    assert upward_imports(found) == ["components.common.low -> components.dp_thing.high"]
