@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -46,13 +46,18 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     return f"{rounded:f}" if -5 < rounded.adjusted() < 15 else f"{rounded:g}"
 
 
+INFINITE = "infinity"
+
+
 def json_able(value: Any) -> Any:
-    """Nested lists and mappings for JSON; an infinite epsilon is the text 'infinity', as in the ledger."""
-    if isinstance(value, dict):
-        return {name: json_able(item) for name, item in value.items()}
+    """Nested values for JSON, with texts for what it has no number for; an infinite epsilon is 'infinity', as in the ledger."""
+    if isinstance(value, Mapping):
+        return {str(name): json_able(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_able(item) for item in value]
-    return "infinity" if value == math.inf else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return INFINITE if value > 0 else str(value)
+    return value
 
 
 def epsilon_text(epsilon: float | str) -> str:

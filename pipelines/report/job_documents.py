@@ -7,38 +7,25 @@ annotations of the dataclasses, so that nothing half-right is joined, and one se
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fate_dp.components.disclosure.declaration import LEARNS
 from fate_dp.privacy.declared import Rules
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.text_tables import INFINITE, json_able
 from .job_facts import NEVER_RAN, SCHEMA, JobReport, Learned
 
 MAX_BYTES = 64 * 2**20
-INFINITE = "infinity"
 WRITTEN = Rules(exact=True)
 
 
 def document_text(report: JobReport) -> str:
     """The report as JSON, as job_report_schema.json describes it."""
     return json.dumps(json_able(asdict(report)), indent=2, allow_nan=False) + "\n"
-
-
-def json_able(value: Any) -> Any:
-    """Nested values with texts for what JSON has no number for: a task may log anything."""
-    if isinstance(value, Mapping):
-        return {str(name): json_able(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_able(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return INFINITE if value > 0 else str(value)
-    return value
 
 
 def read_report(path: Path) -> JobReport:

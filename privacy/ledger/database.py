@@ -21,50 +21,23 @@ WEIGHTS = "weights of "
 
 # Entries with an epsilon of their own have it there; that of a private step is computed from its event whenever it is
 # asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
-ENTRY_TABLE = """CREATE TABLE entry (
+# Labels: released and derived ones by record, true ones by a tag of their value, and released records by tags that name
+# no source, so that another name for the labels is noticed. What a set of derived labels rests on stands in derived_from
+# (no row: its parent entry alone). What one job used is asked for in every report of it, and a ledger may hold a million
+# releases.
+SCHEMA = (
+    """CREATE TABLE entry (
         entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL,
         unit TEXT NOT NULL, relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL,
         classes INTEGER NOT NULL, class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL,
         purpose TEXT NOT NULL, counted INTEGER NOT NULL, event TEXT NOT NULL,
-        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))"""
-EVENT_TABLES = (
-    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
-    """CREATE TABLE private_step (
-        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
-        rounds INTEGER NOT NULL)""",
-)
-# Released records and their true labels by tags that name no source, so that another name for the labels is noticed.
-SOURCE_FREE_TABLE = """CREATE TABLE label_record (
-        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
-        PRIMARY KEY (record, source)) WITHOUT ROWID"""
-# What a set of derived labels rests on (no row: its parent entry alone), and given scores.
-RELEASE_TABLES = (
-    """CREATE TABLE derived_from (
-        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
-    """CREATE TABLE model_scores (
-        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
-)
-RELATED_TABLES = (
-    """CREATE TABLE dataset_family (
-        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE family (
-        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
-    """CREATE TABLE family_record (
-        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
-)
-TABLE_NAMES = """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID"""
-# What one job used is asked for in every report of it, and a ledger may hold a million releases.
-INDEX_OF_JOBS = "CREATE INDEX release_of_job ON release (job_id)"
-SCHEMA = (
-    ENTRY_TABLE,
+        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
     """CREATE TABLE release (
         release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry,
         job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
         fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
-    INDEX_OF_JOBS,
+    "CREATE INDEX release_of_job ON release (job_id)",
     """CREATE TABLE true_label (
         source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label_tag BLOB NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
@@ -87,11 +60,26 @@ SCHEMA = (
         dataset TEXT NOT NULL, id_tag BLOB NOT NULL,
         PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
-    *EVENT_TABLES,
-    *RELEASE_TABLES,
-    SOURCE_FREE_TABLE,
-    *RELATED_TABLES,
-    TABLE_NAMES,
+    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
+    """CREATE TABLE private_step (
+        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
+        rounds INTEGER NOT NULL)""",
+    """CREATE TABLE derived_from (
+        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
+    """CREATE TABLE model_scores (
+        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE label_record (
+        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
+        PRIMARY KEY (record, source)) WITHOUT ROWID""",
+    """CREATE TABLE dataset_family (
+        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE family (
+        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
+    """CREATE TABLE family_record (
+        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+    """CREATE TABLE dataset_table (
+        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
+        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
 )
 
 
