@@ -252,15 +252,15 @@ docs-notebooks: $(TESTED)
 
 # What every component and mechanism guarantees; a test holds the committed pages to this.
 docs-privacy: install
-	$(BIN)/python -m fate_dp.pipelines.report.privacy_page docs/privacy
+	$(BIN)/python -m tests.pages.privacy docs/privacy
 
 # What the documents describe and what shows it, from docs/coverage.yaml; a test holds the committed page to this.
 docs-coverage: $(TESTED)
-	$(BIN)/python -m tests.coverage_page docs/coverage.md
+	$(BIN)/python -m tests.pages.coverage docs/coverage.md
 
 # Every parameter of every component; a test holds the committed page to this.
 docs-parameters: install
-	$(BIN)/python -m fate_dp.pipelines.report.parameters_page docs/parameters.md
+	$(BIN)/python -m tests.pages.parameters docs/parameters.md
 
 clean:
 	-$(BIN)/fate-dp down

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fate_dp.privacy.audit import clopper_pearson
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 from fate_dp.privacy.validation import InvalidArgument
 
 CONFIDENCE = 0.95

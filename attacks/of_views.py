@@ -69,7 +69,7 @@ def read_truth(path: Path, id_name: str, label: str) -> Truth:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class AttackEvidence:
     """What an attack decided by, for a picture.
 
     Attributes:
@@ -108,7 +108,7 @@ class Finding:
     baseline: float | None
     bound: float
     epsilon: float
-    evidence: Evidence | None = field(default=None, repr=False)
+    evidence: AttackEvidence | None = field(default=None, repr=False)
 
 
 def _labels_read(
@@ -122,7 +122,7 @@ def _labels_read(
     says = f"It reads the {what} of {named} of {rows} rows, {int(np.nansum(found))} of which are 1."
     bound = defence.bound(np.full(rows, 0.5))
     true = None if truth is None else truth.labels_of(ids)
-    evidence = Evidence("what the first ciphertext of a row holds", reading.numbers, true) if named else None
+    evidence = AttackEvidence("what the first ciphertext of a row holds", reading.numbers, true) if named else None
     if true is None:
         return Finding(attack, says, rows, None, None, None, bound, defence.epsilon, evidence)
     right = int((found == true).sum())
@@ -165,7 +165,7 @@ def _informed(view: RecordedView, truth: Truth | None) -> Finding:
     named = informed_labels(found, truth.features, truth.labels)
     says = f"It names every record's label from all others; by the law of the noise {named.expected_share:.3f} come out right."
     value = float((named.labels == truth.labels).mean())
-    evidence = Evidence("log-odds of label 1, all other records being known", named.odds, truth.labels)
+    evidence = AttackEvidence("log-odds of label 1, all other records being known", named.odds, truth.labels)
     shares = (value, None, _commoner(truth.labels))
     return Finding("informed", says, len(truth.labels), *shares, found.bound, found.epsilon, evidence)
 

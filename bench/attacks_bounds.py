@@ -15,7 +15,7 @@ from bench.attacks_page import Section
 from bench.attacks_trials import Figure, Line
 from fate_dp.attacks.interval import Interval
 from fate_dp.pipelines.jobs.text_tables import TextTable
-from fate_dp.privacy.audit import clopper_pearson
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 
 TITLE = "Every share beside what epsilon allows"
 HEADINGS = ("figure", "attack", "defence", "found", "at least", "allowed", "beyond")

@@ -48,7 +48,7 @@ from bench.attacks_trials import HEADINGS, Figure, Line, Progress, row
 from fate_dp.attacks.interval import Interval, share_interval
 from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
 from fate_dp.attacks.label_views import LabelDefence
-from fate_dp.privacy.label_flips import flip_labels
+from fate_dp.privacy.labels.flips import flip_labels
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

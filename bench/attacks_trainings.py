@@ -15,10 +15,10 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms, events_of
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.accounting.accountant import make_accountant
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 Array = NDArray[np.float64]
 Watch = Callable[[int, Array], None]

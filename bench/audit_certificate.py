@@ -21,10 +21,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import Accountant
 from fate_dp.privacy.auditing.certificate import REFUTED, Certificate
 from fate_dp.privacy.auditing.games import GAMES, audit_mechanism
+from fate_dp.privacy.labels import flips as label_flips
 from fate_dp.privacy.mechanisms import clipping, gaussian
 from fate_dp.privacy.noise import stream
 from fate_dp.privacy.noise.discrete import discrete_gaussian

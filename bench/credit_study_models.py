@@ -29,7 +29,6 @@ from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.components.protocols.optimizers import default_optimizer
@@ -37,6 +36,7 @@ from fate_dp.data_prep.class_weights import weights_of_classes
 from fate_dp.privacy.bins import ColumnBins, TableBins
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 EPOCHS = 100
 

@@ -15,8 +15,8 @@ from sklearn.metrics import accuracy_score, roc_auc_score, roc_curve
 from sklearn.model_selection import StratifiedKFold
 
 from fate_dp.components.protocols.optimizers import default_optimizer
-from fate_dp.privacy.label_flips import flip_labels
-from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS, Corrected, Fit, corrected_figures
+from fate_dp.privacy.labels.flips import flip_labels
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS, Corrected, Fit, corrected_figures
 from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 
 EPSILON, FOLDS, EPOCHS = 2.0, 5, 300

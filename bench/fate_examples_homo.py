@@ -22,8 +22,8 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, round_terms, settled
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 PARTIES = ("9999", "10000", "9998")
 

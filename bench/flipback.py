@@ -40,7 +40,7 @@ from bench.label_dp import (
     train,
 )
 from examples.credit_risk.models import interval, paired_difference
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from tests.support.plaintext import joint_logits
 
 REPEATS = 5

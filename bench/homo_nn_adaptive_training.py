@@ -21,7 +21,6 @@ from fate_dp.components.dp_homo_nn.relevance import (
 )
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.settings import ADAPTIVE_KEYS
 from fate_dp.components.protocols.noisy_rounds.account import round_event
 from fate_dp.components.protocols.noisy_rounds.contribution import NoisyMean
@@ -32,6 +31,7 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 DELTA = 1e-5
 MAX_DROPOUTS = 1

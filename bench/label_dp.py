@@ -60,7 +60,7 @@ import numpy as np
 
 from bench.label_dp_report import write_report
 from fate_dp.components.protocols.optimizers import default_optimizer, kaiming_uniform
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext
 

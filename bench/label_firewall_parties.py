@@ -186,7 +186,7 @@ def _flipped(ctx, frame, epsilon: float):
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.label_flip import guest
     from fate_dp.components.label_flip.settings import Settings
-    from fate_dp.privacy.policy import declare_source
+    from fate_dp.privacy.ledger.policy import declare_source
 
     source, written = Artifact(frame), Artifact()
     with plain_messages(ctx, MESSAGES) as plain:

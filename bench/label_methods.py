@@ -57,7 +57,7 @@ from bench.label_noise import (
 from examples.credit_risk.models import interval, paired_difference
 from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept

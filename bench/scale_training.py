@@ -89,7 +89,7 @@ def _flip(ctx, role, read, written):
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.label_flip import guest
     from fate_dp.components.label_flip.settings import Settings
-    from fate_dp.privacy.policy import declare_source
+    from fate_dp.privacy.ledger.policy import declare_source
 
     if role == "host":
         guest.pass_on(ctx, read, written)

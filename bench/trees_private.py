@@ -14,10 +14,10 @@ from sklearn.model_selection import StratifiedKFold
 from fate_dp.components.dp_homo_gbdt.boosting import GrownBatch, Server, contribution, round_terms, scores_of
 from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_gbdt.trees import curvature_weight, leaf_sums
-from fate_dp.components.dp_homo_nn.rounds.simulation import Transport
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.privacy.noise.stream import open_stream
 from tests.support.local_parties import frame_of, run_parties
+from tests.support.simulated_rounds import Transport
 
 PARTIES, DELTA = 3, 1e-6
 FOLDS, SEED = 5, 20261124

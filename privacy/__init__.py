@@ -23,11 +23,11 @@ HOMES = {
         "OtherSource",
     ),
     "ledger.ledger": ("Ledger",),
+    "ledger.policy": ("InvalidPolicy",),
     "mechanisms.aggregates": ("sample_and_aggregate",),
     "mechanisms.exponential": ("exponential_mechanism",),
     "mechanisms.randomized_response": ("flip_probability", "keep_probability", "label_posterior"),
     "noise.discrete": ("discrete_gaussian", "discrete_laplace"),
-    "policy": ("InvalidPolicy",),
     "private_files": ("UnsafeKeyFile",),
     "validation": ("InvalidArgument",),
 }

@@ -1,16 +1,17 @@
-"""Declarations in YAML as frozen dataclasses, checked field by field.
+"""Dataclasses read from the mappings of YAML and JSON files, checked field by field.
 
-A file holds one instance of a dataclass, whose annotations say what is allowed: text, truth values, mappings from text to
-anything, tuples of text, other such dataclasses, and tuples of those. A field without a default must be there, an unknown
-one must not, and nothing is empty but what the caller names. A page or a verdict that rests on declarations must not be
-complete by chance.
+A file holds one instance of a dataclass, whose annotations say what is allowed: text, numbers, truth values, mappings,
+tuples, other such dataclasses, None or one of several of these. An unknown field must not be there, and one without a
+default must. A page or a verdict that rests on declarations must not be complete by chance.
 """
 
 from __future__ import annotations
 
+import math
+import types
 import typing
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -19,6 +20,7 @@ import yaml
 from .validation import InvalidArgument
 
 Declared = TypeVar("Declared")
+SORTS: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "a mapping from names"}
 
 
 def read(path: Path) -> tuple[Any, str]:
@@ -26,10 +28,14 @@ def read(path: Path) -> tuple[Any, str]:
     where = f"{path.parent.name}/{path.name}"
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")), where
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = where if mark is None else f"{where}, line {mark.line + 1},"
-        raise InvalidArgument(f"{place} is missing or no valid YAML but must declare what is guaranteed.") from error
+    except OSError as error:
+        raise InvalidArgument(
+            f"{where} cannot be read ({error.strerror}) but must declare what is guaranteed."
+        ) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it is no text"
+        place = where if mark is None else f"{where}:{mark.line + 1}"
+        raise InvalidArgument(f"{place}: invalid YAML: {problem}.") from error
 
 
 @dataclass(frozen=True)
@@ -39,47 +45,64 @@ class Rules:
     Attributes:
         words: for a field of text, the words that it may hold; names are those of fields, in every dataclass.
         may_be_empty: names of fields that may be an empty list, mapping or text.
+        exact: every field must be there, and all of them may be empty: a program wrote the file from such an instance.
     """
 
-    words: Mapping[str, Collection[str]]
+    words: Mapping[str, Collection[str]] = field(default_factory=dict)
     may_be_empty: Collection[str] = ()
+    exact: bool = False
 
     def checked(self, kind: type[Declared], content: Any, where: str) -> Declared:
         """``content`` as an instance of the dataclass ``kind``; raises InvalidArgument, which names the field."""
-        optional = {item.name for item in fields(cast(Any, kind)) if item.default is not MISSING}
-        optional |= {item.name for item in fields(cast(Any, kind)) if item.default_factory is not MISSING}
+        given = content if isinstance(content, dict) else {}
         names = [
-            item.name for item in fields(cast(Any, kind)) if item.name not in optional or item.name in (content or ())
+            item.name
+            for item in fields(cast(Any, kind))
+            if self.exact or item.default is item.default_factory is MISSING or item.name in given
         ]
         if not isinstance(content, dict) or set(content) != set(names):
-            given = sorted(map(str, content)) if isinstance(content, dict) else content
-            raise InvalidArgument(f"{where} has the fields {given} but {kind.__name__} must have {names}, each once.")
-        types = typing.get_type_hints(kind)
-        return kind(**{name: self._value(types[name], name, content[name], where) for name in names})
+            found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            raise InvalidArgument(f"{where} must have the fields {', '.join(names)}, each once, but has {found}.")
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: self._value(hints[name], name, content[name], where) for name in names})
 
     def _value(self, kind: Any, name: str, value: Any, where: str) -> Any:
-        if kind is str:
-            return self._text(name, value, where)
+        origin, inner = typing.get_origin(kind), typing.get_args(kind)
+        if origin is types.UnionType:
+            return self._one_of(inner, name, value, where)
         if is_dataclass(kind):
-            return self.checked(cast(Any, kind), value, where)
-        if typing.get_origin(kind) is Mapping or typing.get_origin(kind) is dict:
-            return self._mapping(name, value, where)
-        if not isinstance(value, list) or not (value or name in self.may_be_empty):
-            raise InvalidArgument(f"{name} in {where} is {value!r} but must be a list that is not empty.")
-        (item_kind, _) = typing.get_args(kind)
-        if item_kind is str:
-            return tuple(self._text(name, item, where) for item in value)
-        return tuple(self.checked(item_kind, item, where) for item in value)
+            return self.checked(cast(Any, kind), value, f"{name} in {where}" if self.exact else where)
+        if kind is Any or kind is float and _is_number(value):
+            return value
+        expected = {tuple: list, Mapping: dict}.get(cast(Any, origin), origin or kind)
+        if self.exact and type(value) is not expected:
+            raise InvalidArgument(f"{name} in {where} is {type(value).__name__} but must be {expected.__name__}.")
+        if type(value) is not expected or not (self.exact or value or name in self.may_be_empty or kind is bool):
+            raise InvalidArgument.of(f"{name} in {where}", value, f"{SORTS.get(expected, expected)} that is not empty")
+        if kind is str:
+            return value if self.exact else self._word(name, value, where)
+        if origin is tuple:
+            return tuple(self._value(inner[0], name, item, where) for item in value)
+        if origin is Mapping:
+            return {
+                self._value(str, name, key, where): self._value(inner[1], name, item, where)
+                for key, item in value.items()
+            }
+        return value
 
-    def _mapping(self, name: str, value: Any, where: str) -> dict[str, Any]:
-        fits = isinstance(value, dict) and all(isinstance(key, str) for key in value)
-        if not fits or not (value or name in self.may_be_empty):
-            raise InvalidArgument(f"{name} in {where} is {value!r} but must be a mapping from names that is not empty.")
-        return dict(value)
+    def _one_of(self, kinds: tuple[Any, ...], name: str, value: Any, where: str) -> Any:
+        if value is None and type(None) in kinds:
+            return None
+        first, *more = (each for each in kinds if each is not type(None))
+        return self._value(next((each for each in more if isinstance(value, each)), first), name, value, where)
 
-    def _text(self, name: str, value: Any, where: str) -> str:
-        if not isinstance(value, str) or not (value.strip() or name in self.may_be_empty):
-            raise InvalidArgument(f"{name} in {where} is {value!r} but must be text that is not empty.")
+    def _word(self, name: str, value: str, where: str) -> str:
+        if not (value.strip() or name in self.may_be_empty):
+            raise InvalidArgument.of(f"{name} in {where}", value, "text that is not empty")
         if name in self.words and value not in self.words[name]:
-            raise InvalidArgument(f"{name} in {where} is {value!r} but must be one of {', '.join(self.words[name])}.")
+            raise InvalidArgument.of(f"{name} in {where}", value, f"one of {', '.join(self.words[name])}")
         return value.strip()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -19,9 +19,9 @@ from fate_dp.attacks.view import GRADIENT, SERVER, UPDATE, Defence, LocalSteps, 
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.protocols.noisy_rounds.terms import RECORD, SECURE_SUM, RoundTerms
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.simulated_rounds import ArrayRows, Transport
 
 Array = NDArray[np.float64]
 

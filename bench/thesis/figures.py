@@ -42,10 +42,10 @@ from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.relevance import group_sums
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.protocols.sealed_shuffle import MessageFormat, Splitting
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.simulated_rounds import ArrayRows, Transport
 
 EPSILONS = (0.1, 0.5, 2.0, 8.0)
 PAIRS = ((0.15, 0.85), (0.10, 0.90), (0.05, 0.95))

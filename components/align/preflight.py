@@ -23,7 +23,7 @@ from fate_dp.privacy.mechanisms.dummy_count import dummy_count_event
 
 from ..common import frames
 from ..common.charges import Charges, home_of, remembered_dataset
-from ..common.federation import Context, roles
+from ..common.federation import Context, Document, roles
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, PrivateReason, Refusal, Together, about_settings
 from ..common.provenance import find_label_privacy, refuse_true_labels_of_released_records
@@ -177,7 +177,7 @@ def check_parties(ctx: Context) -> None:
 
 
 @dataclass
-class Terms(Preflight):
+class AlignmentTerms(Preflight):
     """The same request at both parties, tables that fit, sound keys, the public facts.
 
     Hiding the number of matches costs a party, in its own ledger. Unit: record; relation: replace-one, with the numbers
@@ -195,9 +195,9 @@ class Terms(Preflight):
     settings: Settings
     frame: DataFrame
     private_key: PrivateKey
-    facts: dict = field(init=False)
+    facts: Document = field(init=False)
     charges: Charges | None = None
-    label_privacy: dict | None = None
+    label_privacy: Document | None = None
     dataset: str = ""
     half: str = field(default_factory=lambda: secrets.token_hex(SESSION_BYTES))
 
@@ -205,7 +205,7 @@ class Terms(Preflight):
     def role(self) -> str:
         return self.ctx.federation.local_party[0]
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         check_table(self.frame, self.role)
         facts, settings = self._facts(), self.settings
         self.facts = facts
@@ -223,7 +223,7 @@ class Terms(Preflight):
         if self.charges is not None:
             Together(self.ctx)("charges", partial(self.charges.record, self._cost(), PURPOSE))
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         (facts,) = hosts.values()
         if facts["asked"] != self._asked():
             raise Refusal(
@@ -232,14 +232,14 @@ class Terms(Preflight):
         _checked_key(facts["public"], self.settings, "host")
         return {"guest": self.facts, "host": facts["public"]}
 
-    def agree(self) -> dict:
+    def agree(self) -> Document:
         """{session, guest, host}, in builtins: of each party {records, features, columns, labelled, public_key, session}."""
         terms = super().agree()
         # Each party puts its own half of the name itself, so that no other can give one name to two alignments.
         halves = {party: terms[party]["session"] for party in OTHER} | {self.role: self.half}
         return {"session": f"{halves['guest']}{halves['host']}", **terms}
 
-    def _asked(self) -> dict:
+    def _asked(self) -> Document:
         return {**self.settings.to_json(), "tags": TAGS}
 
     def _cost(self) -> list[tuple[Event, int]]:
@@ -247,7 +247,7 @@ class Terms(Preflight):
         assert hidden is not None
         return [(dummy_count_event(hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=OTHER[self.role]), 1)]
 
-    def _facts(self) -> dict:
+    def _facts(self) -> Document:
         dummies = 0 if self.settings.hide_size is None else 2 * self.settings.hide_size.pool
         return {
             "records": self.frame.shape[0] + dummies,
@@ -258,7 +258,7 @@ class Terms(Preflight):
             "session": self.half,
         }
 
-    def _label_privacy(self) -> dict | None:
+    def _label_privacy(self) -> Document | None:
         """For training on the shares, where no id is left to ask by."""
         if self.frame.schema.label_name is None:
             return None
@@ -273,7 +273,7 @@ class Terms(Preflight):
             return None
 
 
-def peer_key(own: Terms, terms: dict) -> PublicKey:
+def peer_key(own: AlignmentTerms, terms: Document) -> PublicKey:
     """The other party's key, once the terms say of this party what it said; refused at both parties."""
 
     def checked() -> PublicKey:
@@ -285,7 +285,7 @@ def peer_key(own: Terms, terms: dict) -> PublicKey:
 
 
 @about_settings()
-def _checked_key(facts: dict, settings: Settings, owner: str) -> PublicKey:
+def _checked_key(facts: Document, settings: Settings, owner: str) -> PublicKey:
     if facts["columns"] != facts["features"] + (owner == "guest") * (1 + facts["labelled"]):
         raise Refusal(f"The {owner} told {facts['columns']} columns, which are not its features, label and membership.")
     if owner == "host" and facts["labelled"]:

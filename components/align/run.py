@@ -26,12 +26,12 @@ from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 from fate_dp.privacy.mechanisms.dummy_count import draw_dummy_count
 from fate_dp.privacy.noise.stream import KEY_BYTES
 
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..protocols.joined_tables import Alignment, feature_names, write_shares
 from . import tagged_tables
-from .preflight import OTHER, Terms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
+from .preflight import OTHER, AlignmentTerms, check_parties, dummy_names, partitions_of, peer_key, record_blocks
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def run(ctx: Context, settings: Settings, frame: DataFrame) -> tuple[DataFrame, 
     """This party's part; returns (frame of shares, `Alignment`). Raises ValueError, one sentence, at both parties."""
     check_parties(ctx)
     _, private_key = generate_keypair(settings.he_param["key_length"], primes=3)
-    preflight, hidden = Terms(ctx, settings, frame, private_key), settings.hide_size
+    preflight, hidden = AlignmentTerms(ctx, settings, frame, private_key), settings.hide_size
     terms, role = preflight.agree(), preflight.role
     other_key = peer_key(preflight, terms)
     preflight.charge()
@@ -156,7 +156,7 @@ class Settlement(Preflight):
         logger.info("align has its %s, step %d of %d.", self.stage, STAGES.index(self.stage) + 1, len(STAGES))
         return rows
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         if self.arrived is not None:
             received, announced = self.arrived
             if received.count() != announced:
@@ -171,7 +171,7 @@ class Settlement(Preflight):
             raise Refusal(f"The other party sent {self.stage} of records that are none of the {self.wanted} matches.")
         return {"rows": self.found}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         (facts,) = hosts.values()
         if facts["rows"] != self.found:
             raise Refusal(

@@ -27,7 +27,7 @@ class HideSize:
     pool: int
 
 
-def hide_size(value: Any) -> HideSize | None:
+def hide_size(value: object) -> HideSize | None:
     """true, false, or a mapping with epsilon, delta and pool: secret dummies hide the number of matches."""
     from fate_dp.privacy.mechanisms.dummy_count import charged_delta, check_pool, pool_size
 

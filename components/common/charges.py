@@ -11,12 +11,12 @@ import secrets
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.events import Event, event_after_over_sampling
-from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import (
     KEY_FILE,
     LEDGER_FILE,
@@ -27,7 +27,8 @@ from fate_dp.privacy.private_files import (
     party_folder,
 )
 
-from .frames import ids_fingerprint, match_id_blocks, record_tag_stream
+from .federation import Context
+from .frames import DataFrame, ids_fingerprint, match_id_blocks, record_tag_stream
 from .job_files import tables_of_this_task
 from .preflight import PrivateReason
 
@@ -69,12 +70,12 @@ class PartyHome:
         return load_policy(self.path / POLICY_FILE)
 
 
-def home_of(ctx: Any) -> PartyHome:
+def home_of(ctx: Context) -> PartyHome:
     """The home of the party that runs this process."""
     return PartyHome(party_folder(parties_folder(), ctx.federation.local_party[1]))
 
 
-def job_of(ctx: Any) -> JobReference:
+def job_of(ctx: Context) -> JobReference:
     """FATE-Flow names the job in the environment and the task in the federation session."""
     return JobReference(os.environ.get("FATE_JOB_ID", "local"), ctx.federation.session_id)
 
@@ -94,7 +95,7 @@ class Dataset(NamedTuple):
     related: tuple[str, ...]
 
 
-def remembered_dataset(home: PartyHome, frame: Any, key: str | None = None) -> Dataset:
+def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None) -> Dataset:
     """Tell the ledger which records these columns are of, before anything is asked or charged.
 
     Leaving columns away, or taking some rows, must not open a new budget.
@@ -115,7 +116,7 @@ def id_space(policy: Policy, id_column: str) -> str:
     return f"{RECORDS} of {id_column}" if id_column in policy.separate_ids else RECORDS
 
 
-def has_synthetic_rows(frame: Any) -> bool:
+def has_synthetic_rows(frame: DataFrame) -> bool:
     """Whether any row of the table was made by over-sampling, here or before the upload.
 
     Over-sampled rows keep their mark, the prefix of their match ids, through every FATE component that keeps match ids,
@@ -137,7 +138,7 @@ class Charges:
         label_source: steps are on the labels alone, and charged to their source.
     """
 
-    def __init__(self, ctx: Any, frame: Any, refusal: str, *, label_source: str | None = None) -> None:
+    def __init__(self, ctx: Context, frame: DataFrame, refusal: str, *, label_source: str | None = None) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._label_source = refusal, label_source
         self._pending: list[int] = []

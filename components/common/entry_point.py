@@ -41,7 +41,7 @@ def with_parameters(
     known = {each.name for declared in taken.values() for each in declared}
 
     @wraps(stage)
-    def called(ctx: Any, role: Any, **given: Any) -> Any:
+    def called(ctx: object, role: object, **given: object) -> object:
         files = JobFiles.of_this_task()
         # FATE passes over what it does not know; a task that predicts may still carry what its training was given.
         refuse_old_names(component, known, files.given() if files else {})
@@ -54,7 +54,7 @@ def with_parameters(
     return called
 
 
-def _declares(annotation: Any) -> bool:
+def _declares(annotation: object) -> bool:
     return isinstance(annotation, type) and is_dataclass(annotation)
 
 

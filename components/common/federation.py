@@ -2,14 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-Context = Any
-"""FATE's, or one of our plain messages: a federation with parties (role, party id), ``rank`` and ``parties``."""
+if TYPE_CHECKING:
+    from fate.arch.dataframe import DataFrame
+
 PartyId = tuple[str, str]
 """(role, party id)."""
+Document = dict[str, Any]
+"""Facts, terms or a model, under names: plain values, such as a JSON document and a message can hold."""
+Item = TypeVar("Item")
+
+
+class Party(Protocol):
+    """One party of a context, to exchange messages with under a name."""
+
+    @property
+    def party(self) -> PartyId: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    def put(self, name: str, value: object) -> None: ...
+    def get(self, name: str) -> Any: ...
+
+
+class Parties(Protocol):
+    """Several parties: a message to all of them, or one from each."""
+
+    def __iter__(self) -> Iterator[Party]: ...
+    def __getitem__(self, place: int) -> Party: ...
+    def put(self, name: str, value: object) -> None: ...
+    def get(self, name: str) -> list[Any]: ...
+
+
+class Job(Protocol):
+    """FATE's federation: all parties of the task, this one, and the name of this run of it."""
+
+    @property
+    def parties(self) -> list[PartyId]: ...
+    @property
+    def local_party(self) -> PartyId: ...
+    @property
+    def session_id(self) -> str: ...
+
+
+class Repeated(Protocol):
+    """Contexts of the steps of a loop, each with messages of its own."""
+
+    def ctxs_range(self, steps: int) -> Iterator[tuple[int, Context]]: ...
+    def ctxs_zip(self, items: Iterable[Item]) -> Iterator[tuple[Context, Item]]: ...
+
+
+class Metrics(Protocol):
+    """Where a task shows figures to FATE-Board."""
+
+    @property
+    def handler(self) -> Any: ...
+    def log_loss(self, name: str, loss: float, step: int | None = None) -> None: ...
+    def log_metrics(self, metrics: object, name: str, type: str | None = None) -> None: ...
+
+
+class Context(Repeated, Protocol):
+    """What we use of FATE's context, which one of our plain messages has as well."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def local(self) -> Any: ...
+    @property
+    def federation(self) -> Job: ...
+    @property
+    def computing(self) -> Any: ...
+    @property
+    def parties(self) -> Parties: ...
+    @property
+    def guest(self) -> Party: ...
+    @property
+    def hosts(self) -> Parties: ...
+    @property
+    def arbiter(self) -> Party: ...
+    @property
+    def is_on_guest(self) -> bool: ...
+    @property
+    def is_on_arbiter(self) -> bool: ...
+    @property
+    def metrics(self) -> Metrics: ...
+    @property
+    def on_iterations(self) -> Repeated: ...
+    @property
+    def on_batches(self) -> Repeated: ...
+    @property
+    def on_cross_validations(self) -> Repeated: ...
+    def sub_ctx(self, name: str) -> Context: ...
+
+
+class TableInput(Protocol):
+    """A table that a task is given."""
+
+    def read(self) -> DataFrame: ...
+
+
+class TableOutput(Protocol):
+    """Where a task's table goes."""
+
+    def write(self, df: DataFrame) -> None: ...
+
+
+class ModelOutput(Protocol):
+    """Where a task's model goes, a document that is JSON."""
+
+    def write(self, data: Document, metadata: Document) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,7 +206,7 @@ def roles(ctx: Context) -> list[str]:
     return [role for role, _ in ctx.federation.parties]
 
 
-def others(ctx: Context) -> list:
+def others(ctx: Context) -> list[Party]:
     """All parties of the task but this one."""
     return [party for party in ctx.parties if party.rank != ctx.rank]
 
@@ -111,19 +218,29 @@ def data_parties(ctx: Context) -> list[PartyId]:
     )
 
 
-def data_peers(ctx: Context) -> list:
+def data_peers(ctx: Context) -> list[Party]:
     """The other parties that hold rows: guest and hosts."""
     return [party for party in others(ctx) if party.role != "arbiter"]
 
 
 def own_party(ctx: Context) -> PartyId:
     """(role, party id) of the party that runs this process."""
-    return tuple(ctx.federation.local_party)
+    return _as_id(ctx.federation.local_party)
 
 
-def party_of(ctx: Context, member: PartyId) -> Any:
+def party_of(ctx: Context, member: PartyId) -> Party:
     """The party of a context, for messages under its name."""
-    return next(party for party in ctx.parties if tuple(party.party) == member)
+    return next(party for party in ctx.parties if id_of(party) == member)
+
+
+def id_of(party: Party) -> PartyId:
+    """(role, party id) of a party, which is a class of FATE's own there."""
+    return _as_id(party.party)
+
+
+def _as_id(party: PartyId) -> PartyId:
+    role, number = party
+    return role, number
 
 
 def party_name(ctx: Context) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
-from fate_dp.privacy.label_flips import ANY_SOURCE, canonical_label, label_tags, record_tags
+from fate_dp.privacy.labels.flips import ANY_SOURCE, canonical_label, label_tags, record_tags
 
-from .federation import Context, check_roles
+from .federation import Context, Document, TableInput, TableOutput, check_roles
 from .preflight import Refusal, agree
 
 DataFrame = Any
@@ -58,7 +58,7 @@ def _of_match_ids(frame: DataFrame, work: Callable) -> Table:
     return frame.block_table.mapValues(lambda blocks: work(blocks[place]))
 
 
-def block_starts(frame: DataFrame) -> dict:
+def block_starts(frame: DataFrame) -> dict[int, int]:
     """Block key -> global index of the block's first row.
 
     Counted, because ``frame.partition_order_mappings`` knows only one block a partition after FATE's
@@ -98,7 +98,7 @@ def _numeric_columns(blocks: Block, places: Sequence[tuple[int, int]]) -> np.nda
     return np.stack(columns, axis=1) if columns else np.empty((len(blocks[0]), 0))
 
 
-def _is_unusable(match_id: Any) -> bool:
+def _is_unusable(match_id: object) -> bool:
     """Whether a match id is missing, empty, or no text that can be encoded."""
     if match_id is None or match_id != match_id or match_id == "":
         return True
@@ -166,7 +166,7 @@ def alignment_digest(frame: DataFrame) -> str:
     return digest.hex()
 
 
-def check_aligned(frame: DataFrame, hosts: Mapping[str, Mapping[str, Any]], fact: str = "digest") -> None:
+def check_aligned(frame: DataFrame, hosts: Mapping[str, Mapping[str, object]], fact: str = "digest") -> None:
     """At the guest: every host must hold the same ids in the same blocks and order; ``fact`` names its digest of them."""
     own = alignment_digest(frame)
     for name, facts in hosts.items():
@@ -354,7 +354,7 @@ def _append(blocks: Block, scored: Any, convert: Sequence[Callable]) -> Block:
 
 
 def pass_through(
-    ctx: Context, input_data: Any, output_data: Any, facts: Callable[[Any], dict] = lambda frame: {}
+    ctx: Context, input_data: TableInput, output_data: TableOutput, facts: Callable[[Any], Document] = lambda frame: {}
 ) -> None:
     """A host's part of a task on the guest's labels: it joins the preflight, so that it learns of a refusal.
 
@@ -364,7 +364,7 @@ def pass_through(
     check_roles(ctx, arbiter=False)
     frame = input_data.read()
 
-    def check() -> dict:
+    def check() -> Document:
         check_host_table(frame)
         return facts(frame)
 

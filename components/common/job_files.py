@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
+
+from .federation import Document
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class PlannedTask:
     name: str
     component: str
     stage: str
-    parameters: dict
+    parameters: Document
     model_inputs: tuple[str, ...] = ()
 
 
@@ -33,7 +34,7 @@ class PlannedTask:
 class JobPlan:
     """A job's DAG: what stands under ``dag`` in its file."""
 
-    dag: dict
+    dag: Document
 
     def task(self, name: str) -> PlannedTask:
         """The task of this name; raises KeyError where the job has none."""
@@ -72,16 +73,16 @@ class JobPlan:
         return [str(party_id) for line in named if line["role"] == role for party_id in line["party_id"]]
 
 
-def data_inputs(task: dict) -> dict:
+def data_inputs(task: Document) -> Document:
     return (task.get("inputs") or {}).get("data") or {}
 
 
-def producers(channels: dict) -> list[str]:
+def producers(channels: Document) -> list[str]:
     """The tasks whose output an input reads; rows of a table that was uploaded have none."""
     return [output["producer_task"] for output in outputs_read(channels)]
 
 
-def outputs_read(channels: Mapping[str, Any]) -> list[dict]:
+def outputs_read(channels: Mapping[str, object]) -> list[Document]:
     """The tasks' outputs that an input reads, of which a DAG names one or a list."""
     return _listed(channels.get("task_output_artifact"))
 
@@ -124,7 +125,7 @@ class JobFiles:
         """The task's name in the job."""
         return self.parameters.parents[2].name
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Document:
         """The task's parameters at this party, those among them that its component does not know."""
         return _content(self.parameters).get("parameters") or {}
 
@@ -139,7 +140,7 @@ class JobFiles:
 
         Tasks of other parties alone, and those that come later, are not among them.
         """
-        tasks: dict[str, dict] = {}
+        tasks: dict[str, Document] = {}
         parties: dict[str, set[str]] = {}
         for folder in sorted(self.parameters.parents[3].iterdir()):
             content = self._of(folder.name)
@@ -188,7 +189,7 @@ class JobFiles:
             waiting += _producers(content, None)
         return tuple(sorted(found))
 
-    def _of(self, task: str) -> dict:
+    def _of(self, task: str) -> Document:
         """What a task of this party was to do, in its last attempt."""
 
         def attempt(path: Path) -> int:
@@ -205,7 +206,7 @@ def tables_of_this_task(key: str | None = None) -> tuple[str, ...]:
     return () if files is None else files.tables(key)
 
 
-def _producers(content: dict, key: str | None) -> list[str]:
+def _producers(content: Document, key: str | None) -> list[str]:
     """Names of the tasks whose output a task reads."""
     inputs = (content.get("input_artifacts") or {}).get("data") or {}
     chosen = inputs.values() if key is None else [inputs.get(key)]
@@ -214,12 +215,12 @@ def _producers(content: dict, key: str | None) -> list[str]:
     return [name for name in names if isinstance(name, str) and Path(name).name == name]
 
 
-def _listed(value: Any) -> list[dict]:
+def _listed(value: object) -> list[Document]:
     """The channels of one input, of which FATE-Flow writes one, a list or none."""
     return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
 
 
-def _content(path: Path) -> dict:
+def _content(path: Path) -> Document:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -22,7 +22,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial
 from typing import Any
 
-from fate_dp.privacy.policy import is_source
+from fate_dp.privacy.ledger.policy import is_source
 from fate_dp.privacy.validation import is_real, is_whole
 
 from .preflight import Refusal
@@ -51,25 +51,25 @@ def number(
     raise Refusal(f"{field} is {value!r}; it must be a {kind} number {wanted}.".replace(" .", "."))
 
 
-def choice(field: str, value: Any, allowed: Sequence) -> Any:
+def choice(field: str, value: object, allowed: Sequence) -> Any:
     if value not in allowed:
         raise Refusal(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
     # A member of an enum of texts is equal to its text, but no message takes it.
     return str(value) if isinstance(value, str) else value
 
 
-def name(field: str, value: Any, allowed: Sequence) -> Any:
+def name(field: str, value: object, allowed: Sequence) -> Any:
     """The one of ``allowed`` that ``value`` is but for its case, as FATE takes SGD for sgd."""
     return choice(field, value.lower() if isinstance(value, str) else value, allowed)
 
 
-def flag(field: str, value: Any) -> bool:
+def flag(field: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise Refusal(f"{field} is {value!r}; it must be true or false.")
     return value
 
 
-def mapping(field: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def mapping(field: str, value: object, defaults: Mapping[str, object]) -> dict[str, Any]:
     """``value`` over ``defaults``; unknown keys are refused."""
     if not isinstance(value, dict):
         raise Refusal(f"{field} is {value!r}; it must be a mapping with keys among {', '.join(defaults)}.")
@@ -79,7 +79,7 @@ def mapping(field: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, An
     return {**deepcopy(dict(defaults)), **value}
 
 
-def classes(value: Any) -> tuple[float, ...]:
+def classes(value: object) -> tuple[float, ...]:
     """Declared label classes: at least two different finite numbers, kept in ascending order."""
     if not isinstance(value, (list, tuple)) or len(value) < 2:
         raise Refusal(f"classes is {value!r}; it must list at least two label values, for example [0, 1].")
@@ -103,7 +103,7 @@ class OneOf:
     allowed: Sequence[str]
     any_case: bool = False
 
-    def __call__(self, field: str, value: Any) -> Any:
+    def __call__(self, field: str, value: object) -> Any:
         return (name if self.any_case else choice)(field, value, self.allowed)
 
 
@@ -140,9 +140,9 @@ class Parameter:
 
 def parameter(
     sentence: str,
-    default: Any = MISSING,
+    default: object = MISSING,
     *,
-    check: OneOf | Callable[[Any], Any] | None = None,
+    check: OneOf | Callable[[object], object] | None = None,
     note: str = "",
     title: str = "",
     **limits: float,
@@ -176,7 +176,7 @@ def parameters_of(declaration: type) -> Mapping[str, Parameter]:
     return types.MappingProxyType({item.name: _read(item, hints[item.name]) for item in declared})
 
 
-def settings_of(declaration: type, given: Mapping[str, Any]) -> Any:
+def settings_of(declaration: type, given: Mapping[str, object]) -> Any:
     """The dataclass made from parameters; FATE gives None for one that was not set, which means its default."""
     return declaration(**{name: value for name, value in given.items() if value is not None})
 

@@ -21,7 +21,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, TypeVar
 
-from .federation import Context, others, party_name
+from .federation import Context, Document, others, party_name
 
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ UNTOLD = "This party's data or files do not allow the task; its operator can see
 class Attempt(NamedTuple):
     """Outcome of one party's step: facts, or a sentence for all parties and one for the party itself."""
 
-    facts: dict | None = None
+    facts: Document | None = None
     problem: str | None = None
     detail: str | None = None
 
@@ -91,7 +91,7 @@ class Preflight:
 
     ctx: Context
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         """Look at this party's own inputs; return facts (builtins) for the guest.
 
         Raises:
@@ -99,7 +99,7 @@ class Preflight:
         """
         return {}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         """At the guest alone: make the last checks, and record what must be recorded before work starts (a budget).
 
         Args:
@@ -113,14 +113,14 @@ class Preflight:
         """
         return {}
 
-    def agree(self) -> dict:
+    def agree(self) -> Document:
         """Run `check` at every party and `commit` at the guest; see `agree`."""
         return agree(self.ctx, self.check, self.commit)
 
 
 def agree(
-    ctx: Context, check: Callable[[], dict], commit: Callable[[dict[str, dict]], dict] = lambda hosts: {}
-) -> dict:
+    ctx: Context, check: Callable[[], Document], commit: Callable[[dict[str, Document]], Document] = lambda hosts: {}
+) -> Document:
     """Run ``check`` at every party and ``commit`` at the guest, as `Preflight` has them.
 
     Returns:
@@ -141,7 +141,7 @@ def agree(
     return verdict["terms"]
 
 
-def _attempt(ctx: Context, step: Callable[[], dict]) -> Attempt:
+def _attempt(ctx: Context, step: Callable[[], Document]) -> Attempt:
     try:
         return Attempt(facts=step())
     except Exception as error:
@@ -190,7 +190,7 @@ class Together:
     def __call__(self, stage: str, work: Callable[[], Result]) -> Result:
         results: list[Result] = []
 
-        def check() -> dict:
+        def check() -> Document:
             results.append(work())
             return {}
 
@@ -211,7 +211,7 @@ CHIEF_FACTS = re.compile(
 )
 
 
-def show_summary(ctx: Context, facts: dict) -> None:
+def show_summary(ctx: Context, facts: Document) -> None:
     """Show flat facts of a task, {name: text or number}: a table on FATE-Board, and one line of its log.
 
     Of a table of several pages the facts that say what is protected, and how well, stand above it as well.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import (
+from fate_dp.privacy.labels.flips import (
     LabelRelease,
     Releases,
     delta_of,
@@ -18,6 +18,7 @@ from fate_dp.privacy.label_flips import (
 )
 
 from .charges import JobReference, PartyHome
+from .federation import Document
 from .frames import DataFrame, content_digest, flip_stream, label_blocks, labelled_stream, record_tag_stream
 from .preflight import PrivateReason, Refusal
 
@@ -45,7 +46,7 @@ class LabelPrivacy:
         return cls(source, (LabelRelease(source, epsilon, delta=delta),))
 
     @classmethod
-    def from_json(cls, document: dict) -> LabelPrivacy:
+    def from_json(cls, document: Document) -> LabelPrivacy:
         """Of a model's metadata or an alignment's; where it names no releases, its epsilon is that of an unknown one."""
         return cls(document.get("source", ""), releases_of_privacy(document), document.get("flipback before", False))
 
@@ -85,7 +86,7 @@ class LabelPrivacy:
                 "The labels are numbers that label_flip made noisy within bounds, and family is binomial; set family to gaussian."
             )
 
-    def to_json(self, flipback: str) -> dict[str, Any]:
+    def to_json(self, flipback: str) -> dict[str, object]:
         """For the model's metadata; ``flipback`` is the mode that ran during training."""
         return {
             "epsilon": self.epsilon if self.private else "infinity",
@@ -98,7 +99,7 @@ class LabelPrivacy:
             "releases": releases_to_json(self.releases),
         }
 
-    def after(self, warm_start: dict | None) -> LabelPrivacy:
+    def after(self, warm_start: Document | None) -> LabelPrivacy:
         """Privacy of a model that goes on from ``warm_start`` with these labels.
 
         The same draw adds nothing, whatever else went in; a start that names no draws is a draw of its own, and one whose
@@ -134,7 +135,7 @@ def claim_true_labels(home: PartyHome, frame: DataFrame, label_source: str) -> N
     home.ledger.claim_labels(source=label_source, rows=rows)
 
 
-def find_label_privacy(home: PartyHome, frame: Any, label_source: str | None) -> LabelPrivacy:
+def find_label_privacy(home: PartyHome, frame: DataFrame, label_source: str | None) -> LabelPrivacy:
     """Ask the ledger record by record; refuse labels that are neither released flips nor registered public ones.
 
     ``label_source`` narrows the search to one declared source; without it all sources of the key are tried. Labels that
@@ -149,28 +150,28 @@ def find_label_privacy(home: PartyHome, frame: Any, label_source: str | None) ->
     return max(known, key=lambda one: one.epsilon)
 
 
-def _found(home: PartyHome, frame: Any, source: str) -> LabelPrivacy | None:
+def _found(home: PartyHome, frame: DataFrame, source: str) -> LabelPrivacy | None:
     rows = labelled_stream(frame, home.key, source)
     found = home.ledger.find_labels(rows, source=source, key_id=home.key_id)
     return None if found is None else LabelPrivacy(found.source, found.releases, found.derived)
 
 
-def _are_public(home: PartyHome, frame: Any, source: str) -> bool:
+def _are_public(home: PartyHome, frame: DataFrame, source: str) -> bool:
     return home.ledger.are_public(labelled_stream(frame, home.key, source), source=source, key_id=home.key_id)
 
 
-def _declared_public(home: PartyHome, frame: Any) -> LabelPrivacy | None:
+def _declared_public(home: PartyHome, frame: DataFrame) -> LabelPrivacy | None:
     declared = [source for source, terms in home.policy.label_sources.items() if terms.public]
     return next((LabelPrivacy.of_public(source) for source in declared if _are_public(home, frame, source)), None)
 
 
-def remember_scores(home: PartyHome, scored: Any, model: dict[str, Any]) -> None:
+def remember_scores(home: PartyHome, scored: DataFrame, model: dict[str, Any]) -> None:
     """Note what a table of scores rests on, for flipback: ``scored`` in FATE's prediction format, ``model`` as stored."""
     releases = LabelPrivacy.from_json(model["meta"].get("privacy", {})).releases
     home.ledger.remember_model_scores(scores_digest(home, scored), releases)
 
 
-def scores_digest(home: PartyHome, scored: Any) -> str:
+def scores_digest(home: PartyHome, scored: DataFrame) -> str:
     """The same for the same scores of the same rows, whatever else stands in the table."""
     return content_digest(scored[["predict_score"]], home.key).hex()
 
@@ -183,7 +184,7 @@ def unknown_labels() -> PrivateReason:
     )
 
 
-def refuse_true_labels_of_released_records(home: PartyHome, frame: Any) -> LabelPrivacy | None:
+def refuse_true_labels_of_released_records(home: PartyHome, frame: DataFrame) -> LabelPrivacy | None:
     """Scored tables show their labels to metrics and overviews: those of records whose flips were released must be flips.
 
     Returns what the ledger knows of the labels, None for a table without any and for labels that it does not know.
@@ -217,7 +218,7 @@ def _not_shown(reason: str) -> PrivateReason:
     )
 
 
-def refuse_derived_labels(home: PartyHome, frame: Any) -> None:
+def refuse_derived_labels(home: PartyHome, frame: DataFrame) -> None:
     """Flipback computes every label from the features of all records, at all parties: one replaced record moves others.
 
     Clipping and noise bound what one record contributes, which then is not what it changes. So no step may promise

@@ -140,7 +140,7 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
                 )
 
 
-def _is_condition(condition: Any, settings: Mapping[str, Any]) -> bool:
+def _is_condition(condition: object, settings: Mapping[str, object]) -> bool:
     match condition:
         case list() | {"not": list()} | {"is": "mapping"}:
             return True
@@ -149,7 +149,7 @@ def _is_condition(condition: Any, settings: Mapping[str, Any]) -> bool:
     return False
 
 
-def fits(when: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+def fits(when: Mapping[str, object], settings: Mapping[str, object]) -> bool:
     """Whether all conditions of a statement hold for these settings."""
     return all(_holds(condition, settings.get(name), settings) for name, condition in when.items())
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
+from ..common.federation import Document
 from ..common.job_files import JobPlan, data_inputs, outputs_read
 from ..common.vocabulary import with_new_names
 from .declaration import (
@@ -200,7 +201,7 @@ class Walk:
         chosen = {own: inputs[own]} if own in inputs else inputs
         return Labels.worst(self._entering(channels, known) for channels in chosen.values())
 
-    def _entering(self, channels: dict, known: Mapping[tuple[str, str], Labels]) -> Labels:
+    def _entering(self, channels: Document, known: Mapping[tuple[str, str], Labels]) -> Labels:
         found = [known[source] for source in sources(channels)]
         # What is read from a warehouse holds the labels as they were uploaded.
         return Labels.worst(found) if found else TRUE_LABELS
@@ -209,7 +210,7 @@ class Walk:
         given = self.settings_of(name)[0].get("epsilon")
         return float(given) if is_real(given) else None
 
-    def _classes(self, name: str) -> tuple[Any, ...] | None:
+    def _classes(self, name: str) -> tuple[object, ...] | None:
         given = self.settings_of(name)[0]
         if given.get("bounds") is not None:
             return ()
@@ -225,7 +226,7 @@ class Walk:
             return TRUE_LABELS
         return Labels.worst(self._entering(given[key], self.outputs) for key in chosen)
 
-    def settings_of(self, name: str) -> list[dict[str, Any]]:
+    def settings_of(self, name: str) -> list[dict[str, object]]:
         """Parameters of a task with the component's defaults, once for each variant that some party was given."""
         task = self.plan.dag["tasks"][name]
         common = dict(task.get("parameters") or {})
@@ -243,7 +244,7 @@ class Walk:
         defaults = dict(declared.settings) if declared is not None else {}
         return [{**variant, **defaults, **flat(variant, defaults)} for variant in variants]
 
-    def _with_classes(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    def _with_classes(self, name: str, settings: dict[str, object]) -> dict[str, object]:
         """Classes that a task is not told are those of the flips that it reads."""
         flips = self.labels_into(name).classes
         if flips is None or "classes" not in settings or settings["classes"] is not None:
@@ -302,7 +303,7 @@ class Walk:
         return found
 
 
-def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def flat(parameters: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
     """Of nested parameters those that are named, with dots; one that was not given is left out."""
     found: dict[str, Any] = {}
     for name in names:
@@ -314,12 +315,12 @@ def flat(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def sources(channels: Mapping[str, Any]) -> list[tuple[str, str]]:
+def sources(channels: Mapping[str, object]) -> list[tuple[str, str]]:
     """(task, output) of everything that a data input reads."""
     return [(output["producer_task"], output["output_artifact_key"]) for output in outputs_read(channels)]
 
 
-def names_other_code(content: Any) -> bool:
+def names_other_code(content: object) -> bool:
     """Whether parameters, however deep, name a module that is neither torch's nor FATE's."""
     if isinstance(content, Mapping):
         module = content.get("module_name", "fate")

@@ -11,7 +11,7 @@ import logging
 import re
 from dataclasses import dataclass
 
-from fate_dp.privacy.policy import OFF, WARN
+from fate_dp.privacy.ledger.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 from ..common.job_files import JobPlan, data_inputs, outputs_read

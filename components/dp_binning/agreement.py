@@ -14,7 +14,7 @@ from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
-from ..common.federation import others
+from ..common.federation import Document, others
 from ..common.frames import (
     DataFrame,
     Table,
@@ -37,7 +37,7 @@ Charged = list[tuple[Event, int]]
 
 
 @dataclass
-class Agreement(Preflight):
+class BinningAgreement(Preflight):
     """What guest and hosts check alike.
 
     Attributes:
@@ -111,10 +111,10 @@ class Agreement(Preflight):
 
 
 @dataclass
-class HostAgreement(Agreement):
+class HostAgreement(BinningAgreement):
     """A host's checks."""
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         refuse_label(self.frame)
         if not self.frame.schema.columns.to_list():
             raise Refusal("The host's table has no feature columns; it needs at least one.")
@@ -126,7 +126,7 @@ class HostAgreement(Agreement):
 
 
 @dataclass
-class GuestAgreement(Agreement):
+class GuestAgreement(BinningAgreement):
     """The guest's checks.
 
     Attributes:
@@ -139,7 +139,7 @@ class GuestAgreement(Agreement):
     labels: LabelPrivacy | None = field(init=False, default=None)
     hosts_bins: dict[str, int] = field(init=False, default_factory=dict)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         if self.settings.woe and self.frame.schema.label_name is None:
             raise Refusal("The guest's table has no label column; upload it with label_name set, or set woe to false.")
         self.check_table()
@@ -154,7 +154,7 @@ class GuestAgreement(Agreement):
             self._check_classes()
         return {}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         check_aligned(self.frame, hosts)
         for name, facts in hosts.items():
             for called, asked in self.asked.items():

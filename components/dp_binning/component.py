@@ -1,17 +1,16 @@
 """FATE entry point of ``dp_binning``: columns as numbers of bins, with WOE and IV from private counts."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-def dp_binning(ctx: Any, role: Role) -> None:
+def dp_binning(ctx: Context, role: Role) -> None:
     """Puts the number of a bin in the place of every value, and computes WOE and IV from private counts by bin."""
 
 
@@ -19,7 +18,7 @@ def dp_binning(ctx: Any, role: Role) -> None:
 @with_plain_messages(MESSAGES)
 @with_parameters
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: Settings,
@@ -35,7 +34,7 @@ def train(
 @dp_binning.predict()
 @with_plain_messages(MESSAGES)
 def predict(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),

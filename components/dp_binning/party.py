@@ -23,11 +23,11 @@ from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.evidence import BinTable, Evidence, ones_and_others, weight_of_evidence
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS
 
-from ..common.federation import Context, check_roles
+from ..common.federation import Context, Document, ModelOutput, TableOutput, check_roles
 from ..common.frames import DataFrame, require_numeric, require_rows
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.vocabulary import NONE, RECORD
-from .agreement import Agreement, GuestAgreement, HostAgreement
+from .agreement import BinningAgreement, GuestAgreement, HostAgreement
 from .label_sums import ask_guest, serve_hosts
 from .own_columns import NOT_NUMERIC, bin_events, bin_totals, code_blocks, table_bins, with_codes
 from .settings import NOISY, Settings
@@ -50,7 +50,9 @@ class ColumnCounts:
     evidence: Evidence
 
 
-def train_guest(ctx: Context, settings: Settings, frame: DataFrame, output_data: Any, output_model: Any) -> None:
+def train_guest(
+    ctx: Context, settings: Settings, frame: DataFrame, output_data: TableOutput, output_model: ModelOutput
+) -> None:
     """Check, charge, serve the hosts, write the guest's own table and model."""
     check_roles(ctx, arbiter=False)
     own = GuestAgreement(ctx, settings, frame)
@@ -67,7 +69,9 @@ def train_guest(ctx: Context, settings: Settings, frame: DataFrame, output_data:
     finish(own, terms, bins, counts, output_model)
 
 
-def train_host(ctx: Context, settings: Settings, frame: DataFrame, output_data: Any, output_model: Any) -> None:
+def train_host(
+    ctx: Context, settings: Settings, frame: DataFrame, output_data: TableOutput, output_model: ModelOutput
+) -> None:
     """Check, charge, ask the guest for sums of its labels, write the host's own table and model."""
     check_roles(ctx, arbiter=False)
     own = HostAgreement(ctx, settings, frame)
@@ -83,7 +87,9 @@ def train_host(ctx: Context, settings: Settings, frame: DataFrame, output_data: 
     finish(own, terms, bins, counts, output_model)
 
 
-def finish(own: Agreement, terms: dict, bins: TableBins, counts: BinTable | None, output_model: Any) -> None:
+def finish(
+    own: BinningAgreement, terms: Document, bins: TableBins, counts: BinTable | None, output_model: ModelOutput
+) -> None:
     """Add the party's own noise to its counts, compute WOE and IV, write the model, show the summary."""
     columns = []
     if counts is not None:
@@ -94,7 +100,7 @@ def finish(own: Agreement, terms: dict, bins: TableBins, counts: BinTable | None
     show_summary(own.ctx, summary(own, bins, columns, terms["flips"]))
 
 
-def with_own_noise(own: Agreement, counts: BinTable) -> BinTable:
+def with_own_noise(own: BinningAgreement, counts: BinTable) -> BinTable:
     """With privacy record both counts of every bin get this party's noise; the guest's is in a host's events before."""
     if own.settings.privacy != RECORD or own.noise is None:
         return counts
@@ -102,7 +108,7 @@ def with_own_noise(own: Agreement, counts: BinTable) -> BinTable:
     return BinTable(counts.events + events, counts.others + others)
 
 
-def evidence_of(counts: BinTable, span: tuple[int, int], terms: dict, settings: Settings) -> ColumnCounts:
+def evidence_of(counts: BinTable, span: tuple[int, int], terms: Document, settings: Settings) -> ColumnCounts:
     """Of one column, whose bins are those from the first of ``span`` to before the second; flips are reverted."""
     first, last = span
     table = BinTable(counts.events[first:last], counts.others[first:last])
@@ -111,7 +117,7 @@ def evidence_of(counts: BinTable, span: tuple[int, int], terms: dict, settings: 
     return ColumnCounts(table, weight_of_evidence(table, settings.smoothing))
 
 
-def document(own: Agreement, terms: dict, bins: TableBins, columns: list[ColumnCounts]) -> dict:
+def document(own: BinningAgreement, terms: Document, bins: TableBins, columns: list[ColumnCounts]) -> Document:
     """The model, builtins: the bins of every column, its counts, WOE and IV, and what protects them."""
     settings = own.settings
     noisy = settings.privacy in NOISY
@@ -141,7 +147,7 @@ def document(own: Agreement, terms: dict, bins: TableBins, columns: list[ColumnC
     }
 
 
-def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts], flips: float | None) -> dict:
+def summary(own: BinningAgreement, bins: TableBins, columns: list[ColumnCounts], flips: float | None) -> Document:
     """What the party's board shows; numbers of its own columns alone. ``flips`` is the labels' epsilon, if they are flips."""
     settings = own.settings
     facts: dict[str, Any] = {
@@ -164,7 +170,7 @@ def summary(own: Agreement, bins: TableBins, columns: list[ColumnCounts], flips:
     return {**facts, **{f"IV of {name}": found.evidence.iv for name, found in zip(bins.names, columns)}}
 
 
-def apply_bins(ctx: Context, model: dict, frame: DataFrame) -> DataFrame:
+def apply_bins(ctx: Context, model: Document, frame: DataFrame) -> DataFrame:
     """The stage predict: the numbers of bins of other rows, by the bins of training; no message but the verdict.
 
     A category that training did not list is rare, and values beyond all cut points are in the outer bins.
@@ -179,17 +185,17 @@ def apply_bins(ctx: Context, model: dict, frame: DataFrame) -> DataFrame:
 class FitModel(Preflight):
     """Whether a table can be cut as the model says; ``bins`` are those of its columns, in its order."""
 
-    model: dict
+    model: Document
     frame: DataFrame
     bins: TableBins = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         require_rows(self.frame)
         self.bins = bins_for(self.frame, self.model)
         return {}
 
 
-def bins_for(frame: DataFrame, model: dict) -> TableBins:
+def bins_for(frame: DataFrame, model: Document) -> TableBins:
     """The model's bins in the order of the table's columns; raises ValueError where these are others."""
     try:
         bins = TableBins.from_wire(model["bins"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
 from fate_dp.privacy.validation import whole
 
+from ..common.federation import Document
 from ..common.parameters import OneOf, label_source, parameter
 from ..common.preflight import Refusal
 from ..common.vocabulary import LABEL, NONE, RECORD, delta_parameter, he_parameter
@@ -63,7 +63,7 @@ class QuantileBins:
 Rule = PublicBins | QuantileBins
 
 
-def rule(name: str, value: Any) -> Rule:
+def rule(name: str, value: object) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
     if not isinstance(value, Mapping) or set(value) not in KINDS:
         raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
@@ -80,14 +80,14 @@ def rule(name: str, value: Any) -> Rule:
     return QuantileBins(low, high, whole(f"quantiles of {name!r}", value[QUANTILES], 2, MAX_BINS - 1))
 
 
-def columns(value: Any) -> dict[str, Rule]:
+def columns(value: object) -> dict[str, Rule]:
     """A rule for each column by its name; names that a party's table does not have are those of other parties."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
         raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
     return {name: rule(name, each) for name, each in value.items()}
 
 
-def other_columns(value: Any) -> Rule:
+def other_columns(value: object) -> Rule:
     """The rule of every column that ``columns`` does not name."""
     return rule("other_columns", value)
 
@@ -139,7 +139,7 @@ class Settings:
         None,
         check=label_source,
     )
-    he_param: dict[str, Any] = he_parameter()
+    he_param: Document = he_parameter()
 
     def __post_init__(self) -> None:
         """Raise ValueError unless what protects has an epsilon, and nothing else has one."""

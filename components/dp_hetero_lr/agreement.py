@@ -15,7 +15,7 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.crypto.slots import MAX_HOSTS
 
 from ..common import frames
-from ..common.federation import Context, data_parties, own_party
+from ..common.federation import Context, Document, data_parties, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
 from ..common.vocabulary import NONE
@@ -43,7 +43,7 @@ _NO_FLIPS = 100.0
 """From this epsilon on no label is flipped, as far as a float can tell."""
 
 
-def check_guest(frame: DataFrame, fit_intercept: bool, warm_start: dict | None) -> None:
+def check_guest(frame: DataFrame, fit_intercept: bool, warm_start: Document | None) -> None:
     """The guest's table, and whether a model to go on from fits it. Labels are checked once their privacy is known."""
     frames.check_guest_table(frame)
     if warm_start is not None:
@@ -87,7 +87,7 @@ def _check_occurring(found: set, classes: Sequence[float]) -> None:
         )
 
 
-def check_warm_start(ctx: Context, descent: Descent, warm_start: dict | None) -> None:
+def check_warm_start(ctx: Context, descent: Descent, warm_start: Document | None) -> None:
     """Refuse, at this party alone, a model of another family, or one whose shares belong to other parties or an order
     of them: a host would get another host's share of the velocity.
     """
@@ -108,27 +108,27 @@ def check_warm_start(ctx: Context, descent: Descent, warm_start: dict | None) ->
         )
 
 
-def check_same_classes(warm_start: dict | None, classes: Sequence[float]) -> None:
+def check_same_classes(warm_start: Document | None, classes: Sequence[float]) -> None:
     """A model of other classes has other columns of weights, or the same ones for other classes."""
     if warm_start is not None and warm_start["meta"]["labels"] != class_names(classes):
         had, wanted = warm_start["meta"]["labels"], class_names(classes)
         raise Refusal(f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same.")
 
 
-def run_of(warm_start: dict | None) -> str | None:
+def run_of(warm_start: Document | None) -> str | None:
     """Which training on shares a model comes from, None for another one or none."""
     state = None if warm_start is None else _state_of(warm_start)
     return None if state is None else state["run"]
 
 
-def check_same_run(own: dict | None, hosts: Facts) -> None:
+def check_same_run(own: Document | None, hosts: Facts) -> None:
     """At the guest: all parties' shares must be of one training, or they add up to noise."""
     for name, facts in hosts.items():
         if facts["warm_start_run"] != run_of(own):
             raise Refusal(f"warm_start_model of the guest and of {name} do not come from the same training.")
 
 
-def _state_of(document: dict) -> dict | None:
+def _state_of(document: Document) -> Document | None:
     return estimators_of(document)[0].get("shared_state")
 
 
@@ -136,7 +136,7 @@ def _names(parties: list) -> str:
     return ", ".join(f"{role} {number}" for role, number in parties)
 
 
-def check_host(frame: DataFrame, batch_size: int | None, warm_start: dict | None) -> None:
+def check_host(frame: DataFrame, batch_size: int | None, warm_start: Document | None) -> None:
     """A host's table, whether a model to go on from fits it, and batches that do not give its gradient away."""
     frames.check_host_table(frame)
     if warm_start is not None:
@@ -152,7 +152,7 @@ def size_bits(descent: Descent, rows: Table, frame: DataFrame) -> int:
     return mean_square_bits(rows, frame.schema.columns.to_list(), batches)
 
 
-def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table) -> dict:
+def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table) -> Document:
     """What the guest needs to know of a host; ``rows`` are the blocks of ``frame``."""
     return {
         "rows": frame.shape[0],
@@ -196,7 +196,7 @@ def feature_counts(frame: DataFrame, fit_intercept: bool, hosts: Facts) -> tuple
     return len(frame.schema.columns) + int(fit_intercept), *(facts["features"] for facts in hosts.values())
 
 
-def score_epochs(descent: Descent, flipback_epochs: Sequence[int], warm_start: dict | None) -> list[int]:
+def score_epochs(descent: Descent, flipback_epochs: Sequence[int], warm_start: Document | None) -> list[int]:
     """Epochs (from 0) that begin with joint scores at the guest: rounds of flipback and corrections of the sigmoid."""
     return sorted({*flipback_epochs, *descent.corrections(warm_start)})
 
@@ -215,7 +215,7 @@ def training_terms(
     descent: Descent,
     table: JointTable,
     epsilon: float,
-    warm_start: dict | None = None,
+    warm_start: Document | None = None,
     flipback_epochs: Sequence[int] = (),
     noise: NoiseTerms | None = None,
 ) -> TrainingTerms:
@@ -249,7 +249,7 @@ def training_terms(
     return terms
 
 
-def _optimizer(terms: TrainingTerms, epsilon: float, warm_start: dict | None) -> dict:
+def _optimizer(terms: TrainingTerms, epsilon: float, warm_start: Document | None) -> Document:
     if warm_start is not None:
         return warm_start["meta"]["optimizer_param"]
     default, given = _default_optimizer(terms, epsilon), terms.descent.optimizer
@@ -258,7 +258,7 @@ def _optimizer(terms: TrainingTerms, epsilon: float, warm_start: dict | None) ->
     return given or default
 
 
-def _default_optimizer(terms: TrainingTerms, epsilon: float) -> dict:
+def _default_optimizer(terms: TrainingTerms, epsilon: float) -> Document:
     # With noise on labels alone, clips say how long rows are at most, also those of one-hot columns.
     size = terms.noise.size if terms.noise and terms.noise.on_labels else sum(terms.features)
     return default_optimizer(
@@ -287,7 +287,7 @@ class OwnPart(NamedTuple):
 
 
 def accept_terms(
-    wire: dict, settings: TrainSettings, warm_start: dict | None, own: OwnPart, noise: OwnNoise | None = None
+    wire: Document, settings: TrainSettings, warm_start: Document | None, own: OwnPart, noise: OwnNoise | None = None
 ) -> TrainingTerms:
     """At a host: what the guest sets must be what the job's parameters say; a host does not rely on the guest."""
     descent = settings.descent()
@@ -331,7 +331,7 @@ def _check_sizes(terms: TrainingTerms, own: OwnPart) -> None:
         raise Refusal(OTHER_BOUND)
 
 
-def _is_agreed_optimizer(terms: TrainingTerms, warm_start: dict | None) -> bool:
+def _is_agreed_optimizer(terms: TrainingTerms, warm_start: Document | None) -> bool:
     """The warm start's, the job's, or the default one; what epsilon that follows from, the guest alone knows."""
     if warm_start is not None:
         return terms.optimizer == warm_start["meta"]["optimizer_param"]

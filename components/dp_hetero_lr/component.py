@@ -1,17 +1,16 @@
 """FATE entry point of ``dp_hetero_lr``: vertical logistic regression under Paillier on (flipped) labels."""
 
-from typing import Any
-
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
 
 @cpn.component(roles=[GUEST, HOST, ARBITER], provider="fate")
-def dp_hetero_lr(ctx: Any, role: Role) -> None:
+def dp_hetero_lr(ctx: Context, role: Role) -> None:
     """Stages train, predict and cross_validation."""
 
 
@@ -19,7 +18,7 @@ def dp_hetero_lr(ctx: Any, role: Role) -> None:
 @with_plain_messages(MESSAGES)
 @with_parameters
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     validate_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
@@ -48,7 +47,7 @@ def train(
 @with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
@@ -75,7 +74,7 @@ def predict(
 @with_plain_messages(MESSAGES)
 @with_parameters(leave_out=("train_scores", "epsilon", "delta", "clip"))
 def cross_validation(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     cv_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: TrainSettings,

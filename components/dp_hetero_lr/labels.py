@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fate_dp.privacy.flipback import Flipback
+from fate_dp.privacy.labels.flipback import Flipback
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 
 from ..common.charges import PartyHome
+from ..common.federation import Document
 from ..common.frames import DataFrame, distinct_labels
 from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
@@ -87,7 +88,7 @@ def _flipped_among(home: PartyHome, privacy: LabelPrivacy) -> tuple[float, ...] 
     return tuple(sorted(map(float, home.ledger.class_labels(release.entry_id)))) or None
 
 
-def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, dict]) -> None:
+def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, Document]) -> None:
     """At the guest: a host whose own parameter lists other classes would train on no others."""
     for name, facts in hosts.items():
         if facts["classes"] not in (None, list(classes)):

@@ -12,7 +12,7 @@ import numpy as np
 
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
@@ -47,9 +47,9 @@ class PartyModel:
         self.of_fold = False
         # What a training on shares leaves at this party for a warm start of every model; says nothing without the other
         # parties' parts.
-        self.shared_states: list[dict | None] = [None] * len(self._updates)
+        self.shared_states: list[Document | None] = [None] * len(self._updates)
         # What noise on second moments promises this party's records.
-        self.noise: dict = {"kind": "none"}
+        self.noise: Document = {"kind": "none"}
         # Of all data parties' keys, for people to compare; "none" in solver per_epoch.
         self.keys_fingerprint = "none"
         # Whether this party's table has columns of few values, which scores would show.
@@ -109,7 +109,7 @@ class PartyModel:
         (updates,) = self._updates
         return updates.penalty_loss()
 
-    def to_json(self, privacy: dict | None = None) -> dict:
+    def to_json(self, privacy: Document | None = None) -> Document:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``.
 
         Models of one class each against the rest stand under the number of the class among the labels, as FATE has them.
@@ -132,7 +132,7 @@ class PartyModel:
         by_class = {str(at): estimator for at, estimator in enumerate(estimators)}
         return {"data": {"estimator": by_class if meta["ovr"] else estimators[0]}, "meta": meta}
 
-    def _estimator(self, at: int) -> dict:
+    def _estimator(self, at: int) -> Document:
         state = self._updates[at].state()
         weights = self.columns[at][:, None].tolist()
         intercept = weights.pop() if self.fit_intercept else None
@@ -148,7 +148,7 @@ class PartyModel:
         }
 
     @classmethod
-    def from_json(cls, document: dict, settings: TrainSettings, terms: TrainingTerms) -> PartyModel:
+    def from_json(cls, document: Document, settings: TrainSettings, terms: TrainingTerms) -> PartyModel:
         """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
         estimators, columns = estimators_of(document), columns_of(document)
         model = cls(settings, terms, header_of(document), columns, has_intercept(document))
@@ -163,7 +163,7 @@ class PartyModel:
         return model
 
 
-def estimators_of(document: dict) -> list[dict]:
+def estimators_of(document: Document) -> list[Document]:
     """What a JSON model stores of every model in it: one, or one for each of more than two classes."""
     stored = document["data"]["estimator"]
     if not document["meta"].get("ovr"):
@@ -171,16 +171,16 @@ def estimators_of(document: dict) -> list[dict]:
     return [stored[str(at)] for at in range(len(document["meta"]["labels"]))]
 
 
-def header_of(document: dict) -> list[str]:
+def header_of(document: Document) -> list[str]:
     """The columns that the party's weights multiply."""
     return estimators_of(document)[0]["header"]
 
 
-def has_intercept(document: dict) -> bool:
+def has_intercept(document: Document) -> bool:
     return estimators_of(document)[0]["fit_intercept"]
 
 
-def columns_of(document: dict) -> list[np.ndarray]:
+def columns_of(document: Document) -> list[np.ndarray]:
     """float64 weights (m,) of every model in a JSON model, the intercept last where there is one."""
     return [
         np.ravel([*each["param"]["coef_"], *([each["param"]["intercept_"]] if each["fit_intercept"] else [])]).astype(
@@ -196,7 +196,7 @@ def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
         raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
 
 
-def initial_weights(init_param: dict, features: int, key: bytes, fit_intercept: bool, model: int = 0) -> np.ndarray:
+def initial_weights(init_param: Document, features: int, key: bytes, fit_intercept: bool, model: int = 0) -> np.ndarray:
     """Start weights of one party and model; a random_state repeats them at this party, and tells no other party what they are.
 
     The methods zeros (the default), ones and consts are known to everybody, which protects no less: no promise rests on a
@@ -232,7 +232,7 @@ def note_loss(ctx: Context, model: PartyModel, epoch: int, loss: float) -> None:
         ctx.metrics.log_loss("loss", loss)
 
 
-def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> dict:
+def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> Document:
     """The one-record table that FATE-Board draws for the guest."""
     binomial = model.settings.family == "binomial"
     return {
@@ -277,7 +277,7 @@ def _flip_probability(privacy: LabelPrivacy) -> float | str:
     return "several releases or revised labels" if flips is None else flip_probability(flips.epsilon, flips.classes)
 
 
-def host_summary(model: PartyModel, release: CountedScores) -> dict:
+def host_summary(model: PartyModel, release: CountedScores) -> Document:
     """The one-record table that FATE-Board draws for a host."""
     return {
         "features": model.features,
@@ -290,7 +290,7 @@ def host_summary(model: PartyModel, release: CountedScores) -> dict:
     }
 
 
-def _promise(noise: dict) -> str:
+def _promise(noise: Document) -> str:
     """Of the model alone: predictions read rows again, without noise."""
     if noise.get("epsilon", "infinity") == "infinity" or noise["unit"] == "label":
         return "no"

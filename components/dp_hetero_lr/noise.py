@@ -27,7 +27,7 @@ from fate_dp.privacy.mechanisms.label_moments import LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, RowBounds
 
 from ..common.charges import Charges
-from ..common.federation import Context, data_parties, others, own_party
+from ..common.federation import Context, Document, data_parties, others, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
 from ..common.vocabulary import LABEL, NONE, RECORD
@@ -194,7 +194,7 @@ class OwnNoise:
         sums = rows.mapValues(partial(_contributions, weights=weights)).reduce(np.add)
         return adaptive_scales(self._released(sums).value)
 
-    def promise(self) -> dict:
+    def promise(self) -> Document:
         """For the model's metadata: what noise it was trained with and what that promises this party's records."""
         return {
             "kind": self.kind,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.charges import JobReference, PartyHome
+from ..common.federation import Document
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
@@ -26,7 +27,7 @@ WARM_START = "warm_start_model"
 TOO_LARGE = "A feature is larger than solver cross_product takes; standardise the features, or set solver to per_epoch."
 
 
-def host_facts(home: PartyHome, job: JobReference, frame: DataFrame) -> dict:
+def host_facts(home: PartyHome, job: JobReference, frame: DataFrame) -> Document:
     """What a training will ask of a host's table, beside what `pass_through` checks; builtins for the guest."""
     from . import agreement, rows, scores
 
@@ -82,7 +83,7 @@ class PlannedTraining:
             raise Refusal("The job names no host; at least one host with features is needed.")
 
     def check_tables(
-        self, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict], flipped: tuple[float, ...]
+        self, frame: DataFrame, epsilon: float, hosts: Mapping[str, Document], flipped: tuple[float, ...]
     ) -> None:
         """At the guest: as `label_flip.chain.check_tables`, of this task; ``flipped`` are the classes of the flips."""
         from .agreement import JointTable, check_few_valued, check_hosts, feature_counts, score_epochs, training_terms
@@ -122,7 +123,7 @@ def _check_classes(settings: TrainSettings, classes: tuple[float, ...]) -> None:
     settings.check_classes(BINARY if len(classes) == 2 else classes)
 
 
-def _size(prepared: Any, frame: DataFrame) -> dict:
+def _size(prepared: object, frame: DataFrame) -> Document:
     """How large the columns are over all rows; those of single batches are no smaller."""
     from .cross_product.statistics import mean_square_bits
 

@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from fate_dp.crypto.slots import MAGNITUDE_BITS
 from fate_dp.privacy.ledger.database import WEIGHTS
 
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
-from ..common.federation import Context, check_roles, name_of
+from ..common.federation import Context, Document, check_roles, name_of
 from ..common.frames import (
     DataFrame,
     Table,
@@ -50,15 +49,15 @@ ROWS_PER_MESSAGE = 72
 
 
 @dataclass
-class GuestPreflight(Preflight):
+class ScoringGuestPreflight(Preflight):
     """The guest's checks; ``labels`` is what its ledger knows of the labels of the rows."""
 
     settings: PredictSettings
-    document: dict
+    document: Document
     frame: DataFrame
     labels: LabelPrivacy | None = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         """Refuses true labels of records whose flips were released, and ``true_labels`` of flips or missing ones."""
         self.check_rows()
         self.labels = refuse_true_labels_of_released_records(home_of(self.ctx), self.frame)
@@ -69,7 +68,7 @@ class GuestPreflight(Preflight):
         require_table(self.frame)
         check_scored_rows(self.frame, header_of(self.document))
 
-    def commit(self, hosts: Facts) -> dict:
+    def commit(self, hosts: Facts) -> Document:
         check_aligned(self.frame, hosts)
         self.check_models(hosts)
         return {}
@@ -85,18 +84,18 @@ class GuestPreflight(Preflight):
 
 
 @dataclass
-class HostPreflight(Preflight):
+class ScoringHostPreflight(Preflight):
     """A host's checks; ``release`` is its consent.
 
     Few rows take few values: whether columns do was seen when the model was trained.
     """
 
-    document: dict
+    document: Document
     columns: Sequence[np.ndarray]
     frame: DataFrame
     release: ScoreRelease = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         require_table(self.frame)
         refuse_label(self.frame)
         check_scored_rows(self.frame, header_of(self.document))
@@ -107,12 +106,12 @@ class HostPreflight(Preflight):
         return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
 
 
-def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
     """Returns the prediction frame in FATE's format."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    checks = GuestPreflight(ctx, settings, document, frame)
+    checks = ScoringGuestPreflight(ctx, settings, document, frame)
     checks.agree()
     scores = ask_scores(ctx.sub_ctx("predict"), frame, document, settings.score_step)
     scored = prediction_frame(frame, scores, document, TEST_SET)
@@ -121,11 +120,11 @@ def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame
     return scored
 
 
-def predict_host(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> None:
+def predict_host(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> None:
     """Records the release in this host's ledger, then sends this host's part of the scores, rounded."""
     check_roles(ctx, arbiter=False)
     columns = columns_of(document)
-    checks = HostPreflight(ctx, document, columns, frame)
+    checks = ScoringHostPreflight(ctx, document, columns, frame)
     checks.agree()
     checks.release.record_prediction(frame, columns)
     checks.release.give(ctx.sub_ctx("predict"), frame, columns, settings.score_step)
@@ -194,7 +193,7 @@ class AskedRows(CountedScores):
 
 
 @dataclass
-class EncryptedGuest(GuestPreflight):
+class EncryptedGuest(ScoringGuestPreflight):
     """The guest's checks; ``columns`` are {host: its columns of the table}."""
 
     columns: dict[str, list[str]] = field(init=False)
@@ -211,7 +210,7 @@ class EncryptedGuest(GuestPreflight):
             raise ValueError(f"The table lacks the column {missing!r} of the guest's own model.")
         check_features(self.frame)
 
-    def commit(self, hosts: Facts) -> dict:
+    def commit(self, hosts: Facts) -> Document:
         rows, models = self.frame.shape[0], len(columns_of(self.document))
         self.columns = columns_by_host(self.frame.schema.columns.to_list(), header_of(self.document), hosts)
         self.check_models(hosts)
@@ -233,7 +232,7 @@ class EncryptedHost(Preflight):
     weights: Sequence[np.ndarray]
     asked: AskedRows = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         if not np.all(np.abs(self.weights) < 2.0**MAGNITUDE_BITS):
             raise ValueError(
                 f"A weight reaches a magnitude of 2^{MAGNITUDE_BITS}; standardise the features and train again."
@@ -251,7 +250,7 @@ class EncryptedHost(Preflight):
         }
 
 
-def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> DataFrame:
+def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
     """Returns the prediction frame in FATE's format, and shows figures, as the other kind of prediction does."""
     from fate.ml.utils.predict_tools import TEST_SET
 
@@ -271,7 +270,7 @@ def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: d
     return scored
 
 
-def predict_host_encrypted(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame) -> None:
+def predict_host_encrypted(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> None:
     """Counts the rows in this host's ledger, then answers; ``frame`` is not read."""
     check_roles(ctx, arbiter=False)
     weights = columns_of(document)
@@ -355,7 +354,7 @@ def _in_messages(frame: DataFrame) -> Table:
     return prepare_rows(frame).mapReducePartitions(_cut, operator.add).mapValues(_put_together)
 
 
-def _cut(blocks: Iterable[tuple[Any, Block]]) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
+def _cut(blocks: Iterable[tuple[object, Block]]) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:
     for _, block in blocks:
         last = block.start + len(block.features)
         for message in range(block.start // ROWS_PER_MESSAGE, -(-last // ROWS_PER_MESSAGE)):

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def prepare_rows(frame: DataFrame, *, fit_intercept: bool = False, with_label: b
     """Table block key -> `Block`; an intercept column of ones is appended last."""
     starts = block_starts(frame)
 
-    def encoded(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, Block]]:
+    def encoded(blocks: Iterable[tuple[int, np.ndarray]]) -> Iterator[tuple[int, Block]]:
         for key, features in blocks:
             ones = np.ones((len(features), int(fit_intercept)))
             yield key, Block(starts[key], encode_features(np.hstack([features, ones])))
@@ -116,7 +116,7 @@ def refusal(name: str) -> str:
     )
 
 
-def _look(blocks: Iterable[tuple[Any, Block]], limit: int) -> Iterator[tuple[Any, Seen]]:
+def _look(blocks: Iterable[tuple[object, Block]], limit: int) -> Iterator[tuple[object, Seen]]:
     """`Seen` of a whole partition: what blocks of a hundred rows saw, merged one by one, would be sorted anew each time."""
     key, hashes, values = None, [], []
     for key, block in blocks:

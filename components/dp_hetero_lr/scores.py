@@ -23,7 +23,7 @@ import numpy as np
 from fate_dp.privacy.ledger.scores import cap_option
 
 from ..common.charges import JobReference, PartyHome, remembered_dataset
-from ..common.federation import Context, name_of, others
+from ..common.federation import Context, Document, name_of, others
 from ..common.frames import DataFrame, Table, content_digest
 from ..protocols.score_counts import CountedLosses, CountedScores
 from .model import columns_of, has_intercept
@@ -89,7 +89,7 @@ def contexts_of_models(ctx: Context, models: int) -> list[Context]:
     return [ctx] if models == 1 else [class_ctx for _, class_ctx in ctx.sub_ctx("class").ctxs_range(models)]
 
 
-def ask_scores(ctx: Context, frame: DataFrame, document: dict, step: float) -> list[Table]:
+def ask_scores(ctx: Context, frame: DataFrame, document: Document, step: float) -> list[Table]:
     """At the guest: for every model of the JSON model a table of joint scores z of every row."""
     rows, columns = prepare_rows(frame, fit_intercept=has_intercept(document)), columns_of(document)
     contexts = contexts_of_models(ctx, len(columns))

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from math import frexp
 from typing import Any, NamedTuple
 
-from fate_dp.privacy.flipback import FlipbackSettings
+from fate_dp.privacy.labels.flipback import FlipbackSettings
 from fate_dp.privacy.mechanisms.second_moments import MAX_BOUND, MIN_RADIUS
 
+from ..common.federation import Document
 from ..common.parameters import OneOf, classes, flag, label_source, mapping, name, number, parameter, same_as
 from ..common.preflight import Refusal
 from ..common.vocabulary import LABEL, NONE, RECORD, UNIFORM, delta_parameter, he_parameter, spread_parameter
@@ -43,7 +44,7 @@ ALL_AT_ONCE = Pace(100, 0.0)
 STEP_BY_STEP = Pace(30, 1e-4)
 
 
-def score_step(value: Any) -> float:
+def score_step(value: object) -> float:
     """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
     step = number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
     if frexp(step)[0] != 0.5:
@@ -51,7 +52,7 @@ def score_step(value: Any) -> float:
     return float(step)
 
 
-def optimizer(value: Any) -> dict[str, Any]:
+def optimizer(value: object) -> dict[str, Any]:
     """FATE's optimizer dictionary: method and penalty (in any case), alpha, optimizer_params."""
     filled = mapping("optimizer", value, OPTIMIZER_KEYS)
     filled["method"] = name("optimizer.method", filled["method"], OPTIMIZERS)
@@ -64,7 +65,7 @@ def optimizer(value: Any) -> dict[str, Any]:
     return filled
 
 
-def learning_rate_scheduler(value: Any) -> dict[str, Any]:
+def learning_rate_scheduler(value: object) -> dict[str, Any]:
     """FATE's scheduler dictionary: method (constant, linear or step, in any case), scheduler_params."""
     filled = mapping("learning_rate_scheduler", value, constant_learning_rate())
     filled["method"] = name("learning_rate_scheduler.method", filled["method"], ("constant", "linear", "step"))
@@ -73,7 +74,7 @@ def learning_rate_scheduler(value: Any) -> dict[str, Any]:
     return {**filled, "scheduler_params": scheduler_params}
 
 
-def init_param(value: Any) -> dict[str, Any]:
+def init_param(value: object) -> dict[str, Any]:
     """FATE's initialisation dictionary, with the method kaiming beside FATE's own, of which zeros is the default."""
     filled = mapping("init_param", value, DEFAULT_INIT)
     filled["method"] = name("init_param.method", filled["method"], INIT_METHODS)
@@ -83,14 +84,14 @@ def init_param(value: Any) -> dict[str, Any]:
     return filled
 
 
-def flipback(value: Any) -> FlipbackSettings:
+def flipback(value: object) -> FlipbackSettings:
     """Flipback dictionary: mode, every, fraction, max_rounds."""
     if isinstance(value, FlipbackSettings):
         return value
     return FlipbackSettings(**mapping("flipback", value, asdict(FlipbackSettings())))
 
 
-def cv_param(value: Any) -> dict[str, Any]:
+def cv_param(value: object) -> dict[str, Any]:
     """FATE's cross-validation dictionary: n_splits, shuffle, random_state."""
     filled = mapping("cv_param", value, DEFAULT_CV)
     number("cv_param.n_splits", filled["n_splits"], at_least=2, whole=True)
@@ -99,12 +100,12 @@ def cv_param(value: Any) -> dict[str, Any]:
     return filled
 
 
-def _check_seed(field: str, filled: dict[str, Any]) -> None:
+def _check_seed(field: str, filled: dict[str, object]) -> None:
     if filled["random_state"] is not None:
         number(f"{field}.random_state", filled["random_state"], at_least=0, whole=True)
 
 
-def _check_numbers(field: str, params: Any) -> None:
+def _check_numbers(field: str, params: object) -> None:
     """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
     if not isinstance(params, dict):
         raise Refusal(f"{field} is {params!r}; it must be a mapping.")
@@ -272,7 +273,7 @@ class TrainSettings:
         """What every party reads of these settings, the solver that they choose among it."""
         return Descent.of(self, shared=self.resolved_solver() == CROSS_PRODUCT)
 
-    def check_noise(self, warm_start: dict | None = None) -> None:
+    def check_noise(self, warm_start: Document | None = None) -> None:
         """Refuse settings under which noise would not protect what it promises to: only what never reads a row again."""
         if self.noise_spread != UNIFORM and self.privacy != RECORD:
             raise Refusal(
@@ -302,7 +303,7 @@ class TrainSettings:
                 "or train with noise on one split."
             )
 
-    def _hindrance_to_noise(self, warm_start: dict | None) -> str:
+    def _hindrance_to_noise(self, warm_start: Document | None) -> str:
         if self.family != "binomial":
             return "family is gaussian, whose loss would need noise on the squared targets, too; it is offered for binomial"
         if self.sigmoid != "taylor":

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..common import provenance
 from ..common.charges import home_of, job_of
-from ..common.federation import Context, check_roles, others
+from ..common.federation import Context, Document, check_roles, others
 from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
@@ -67,7 +67,7 @@ def checked_descent(ctx: Context, settings: TrainSettings) -> Descent:
 
 
 @dataclass
-class PartyPreflight(Preflight):
+class HeteroPreflight(Preflight):
     """What guest and hosts check alike, and keep.
 
     Attributes:
@@ -79,7 +79,7 @@ class PartyPreflight(Preflight):
     settings: TrainSettings
     train_data: DataFrame
     validate_data: DataFrame | None
-    warm_start: dict | None
+    warm_start: Document | None
     rows: Table = field(init=False)
     noise: OwnNoise | None = field(init=False)
     bits: int = field(init=False)
@@ -109,7 +109,7 @@ class PartyPreflight(Preflight):
 
 
 @dataclass
-class GuestPreflight(PartyPreflight):
+class HeteroGuestPreflight(HeteroPreflight):
     """The guest's checks.
 
     Attributes:
@@ -121,7 +121,7 @@ class GuestPreflight(PartyPreflight):
     validation: LabelPrivacy | None = field(init=False)
     classes: tuple[float, ...] = field(init=False)
     relabelling: Relabelling = field(init=False)
-    told: dict = field(init=False, default_factory=dict)
+    told: Document = field(init=False, default_factory=dict)
     terms: TrainingTerms = field(init=False)
 
     def check_table(self) -> None:
@@ -134,14 +134,14 @@ class GuestPreflight(PartyPreflight):
         if protected != LABEL:
             agreement.check_labels(frame, self.settings.family, self.classes)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         self.prepare(fit_intercept=self.descent.fit_intercept, with_label=True)
         if self.validate_data is not None:
             self.validation = provenance.refuse_true_labels_of_released_records(self.home, self.validate_data)
         self.relabelling = Relabelling(self.settings, labels_of(self.rows), self.privacy)
         return {}
 
-    def commit(self, hosts: Facts) -> dict:
+    def commit(self, hosts: Facts) -> Document:
         descent, frame, rows = self.descent, self.train_data, self.train_data.shape[0]
         rounds = self._planned_rounds(hosts)
         planned = len(agreement.score_epochs(descent, rounds, self.warm_start))
@@ -186,7 +186,7 @@ class GuestPreflight(PartyPreflight):
 
 
 @dataclass
-class HostPreflight(PartyPreflight):
+class HeteroHostPreflight(HeteroPreflight):
     """A host's checks; ``release`` and ``validation`` are consent to joint scores of training and validation rows."""
 
     release: ScoreRelease = field(init=False)
@@ -196,7 +196,7 @@ class HostPreflight(PartyPreflight):
     def check_table(self) -> None:
         agreement.check_host(self.train_data, self.settings.batch_size, self.warm_start)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         job = job_of(self.ctx)
         self.prepare(fit_intercept=False, with_label=False)
         self.release = ScoreRelease.of(self.home, job, self.train_data, "train_data")
@@ -213,7 +213,7 @@ class HostPreflight(PartyPreflight):
             facts["validation_digest"] = alignment_digest(self.validate_data)
         return facts
 
-    def accept(self, wire: dict) -> TrainingTerms:
+    def accept(self, wire: Document) -> TrainingTerms:
         """Take the guest's terms, charge noise, and remember the rows: the last step before work starts."""
         own = OwnPart.of(self.ctx, self.train_data, self.bits)
         terms = agreement.accept_terms(wire, self.settings, self.warm_start, own, self.noise)
@@ -231,13 +231,13 @@ def train_guest(
     settings: TrainSettings,
     train_data: DataFrame,
     validate_data: DataFrame | None,
-    warm_start: dict | None,
-) -> tuple[dict, DataFrame | None]:
+    warm_start: Document | None,
+) -> tuple[Document, DataFrame | None]:
     """Returns the guest's JSON model and its prediction frame (None without train_scores, or where a host shows none)."""
     from fate.arch.dataframe import DataFrame as Frame
     from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
 
-    checks = GuestPreflight(ctx, settings, train_data, validate_data, warm_start)
+    checks = HeteroGuestPreflight(ctx, settings, train_data, validate_data, warm_start)
     checks.agree()
     terms, relabelling = checks.terms, checks.relabelling
     model = checks.start_model(terms, checks.descent.fit_intercept)
@@ -278,10 +278,10 @@ def train_host(
     settings: TrainSettings,
     train_data: DataFrame,
     validate_data: DataFrame | None,
-    warm_start: dict | None,
-) -> dict:
+    warm_start: Document | None,
+) -> Document:
     """Returns the host's JSON model."""
-    checks = HostPreflight(ctx, settings, train_data, validate_data, warm_start)
+    checks = HeteroHostPreflight(ctx, settings, train_data, validate_data, warm_start)
     terms, release = checks.accept(checks.agree()), checks.release
     model = checks.start_model(terms, fit_intercept=False)
     model.few_valued = checks.few_valued
@@ -299,7 +299,7 @@ def train_host(
     return model.to_json()
 
 
-def train_arbiter(ctx: Context, settings: TrainSettings) -> dict:
+def train_arbiter(ctx: Context, settings: TrainSettings) -> Document:
     """Returns the arbiter's JSON model: progress only, since it learns nothing else."""
     descent = checked_descent(ctx, settings)
     terms = TrainingTerms.from_wire(Preflight(ctx).agree(), descent)
@@ -327,7 +327,7 @@ class GuestFolds(Preflight):
     classes: tuple[float, ...] = field(init=False)
     table: JointTable = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         settings, home = self.settings, home_of(self.ctx)
         settings.refuse_folds()
         agreement.check_guest(self.frame, self.descent.fit_intercept, None)
@@ -335,7 +335,7 @@ class GuestFolds(Preflight):
         agreement.check_labels(self.frame, settings.family, self.classes)
         return {}
 
-    def commit(self, hosts: Facts) -> dict:
+    def commit(self, hosts: Facts) -> Document:
         settings, frame, models = self.settings, self.frame, models_of(self.classes)
         check_hosts_classes(self.classes, hosts)
         revised = self.privacy.private and models == 1
@@ -360,7 +360,7 @@ class HostFolds(Preflight):
     release: ScoreRelease = field(init=False)
     few_valued: bool = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         self.settings.refuse_folds()
         agreement.check_host(self.frame, self.settings.batch_size, None)
         self.release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
@@ -369,7 +369,7 @@ class HostFolds(Preflight):
         return {**facts, "classes": self.settings.classes and list(self.settings.classes)}
 
 
-def validate_guest(ctx: Context, settings: TrainSettings, folds: dict, cv_data: DataFrame) -> Iterator[DataFrame]:
+def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_data: DataFrame) -> Iterator[DataFrame]:
     """Yields the prediction frame of each fold's held-out rows, scored against the (flipped) labels they have."""
     from fate.ml.utils.predict_tools import VALIDATE_SET
 
@@ -397,7 +397,7 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: dict, cv_data: 
         yield scored
 
 
-def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: DataFrame) -> None:
+def validate_host(ctx: Context, settings: TrainSettings, folds: Document, cv_data: DataFrame) -> None:
     """Train every fold with the guest and show it this host's part of the held-out rows' scores."""
     checks, descent = HostFolds(ctx, settings, cv_data), checked_descent(ctx, settings)
     checks.agree()
@@ -415,7 +415,7 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: dict, cv_data: D
         checks.release.give(fold_ctx.sub_ctx("predict"), held_out, model.columns, settings.score_step)
 
 
-def validate_arbiter(ctx: Context, settings: TrainSettings, folds: dict) -> None:
+def validate_arbiter(ctx: Context, settings: TrainSettings, folds: Document) -> None:
     """Serve every fold's training."""
     descent = checked_descent(ctx, settings)
     Preflight(ctx).agree()

@@ -13,7 +13,7 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.bins import TableBins
 
 from ..common.charges import Charges, home_of
-from ..common.federation import Context, Federation, PartyId, own_party, require
+from ..common.federation import Context, Document, Federation, PartyId, own_party, require
 from ..common.frames import DataFrame, require_numeric
 from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.provenance import refuse_derived_labels
@@ -30,6 +30,7 @@ from ..protocols.noisy_rounds.party_tables import (
     check_told,
 )
 from ..protocols.noisy_rounds.terms import RoundTerms
+from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .boosting import round_terms
 from .settings import TrainSettings, given_settings
 
@@ -40,10 +41,8 @@ CLASSES = 2
 def federation_of(parties: Iterable[PartyId]) -> Federation:
     """Roles of a task's parties: one guest, hosts with data and one arbiter."""
     parties = list(parties)
-    require(parties, "guest", "dp_homo_gbdt needs exactly one.", at_most=1)
-    require(parties, "arbiter", "dp_homo_gbdt needs exactly one, which is the server.", at_most=1)
     require(parties, "host", "dp_homo_gbdt trains over at least two parties with data.")
-    return Federation.of(parties)
+    return training_federation(parties, "dp_homo_gbdt")
 
 
 def guarantee_of(terms: RoundTerms, relation: str) -> Guarantee:
@@ -63,31 +62,27 @@ def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarant
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The public terms of a task; the guest computed the promise, and every data party computed it anew."""
+class TreesAgreement(AgreedTraining[TrainSettings]):
+    """What all parties agreed on."""
 
-    settings: TrainSettings
-    federation: Federation
-    terms: RoundTerms
-    promise: dict
     bins: TableBins
 
 
 @dataclass(frozen=True)
-class DataAgreement(Agreement):
+class TreesDataAgreement(TreesAgreement):
     """The same at a data party, with its own ledger."""
 
     charges: Charges
 
 
-def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
-    """This party's view of what was agreed on, a `DataAgreement` where it has data."""
-    tables = Tables(ctx.sub_ctx("tables"), given, frame)
-    return agree_in_two_steps(tables, lambda agreed: Consent(ctx.sub_ctx("terms"), tables, agreed))
+def agree_on_terms(ctx: Context, given: Mapping[str, object], frame: DataFrame | None) -> TreesAgreement:
+    """This party's view of what was agreed on, a `TreesDataAgreement` where it has data."""
+    tables = TreesTables(ctx.sub_ctx("tables"), given, frame)
+    return agree_in_two_steps(tables, lambda agreed: TreesConsent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass
-class Tables(Preflight):
+class TreesTables(Preflight):
     """What each party brings; the guest sets the terms for all."""
 
     given: Mapping[str, Any]
@@ -96,7 +91,7 @@ class Tables(Preflight):
     federation: Federation = field(init=False)
     columns: list[str] = field(default_factory=list)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         with about_settings():
             settings = self.settings = given_settings(self.given)
             self.federation = federation_of(self.ctx.federation.parties)
@@ -112,7 +107,7 @@ class Tables(Preflight):
         return {"columns": self.columns}
 
     @about_settings()
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         settings, names = self.settings, self.federation.names
         check_same_columns({name: self.columns if name == names[0] else hosts[name]["columns"] for name in names})
         settings.bins_of(self.columns)
@@ -128,25 +123,25 @@ class Tables(Preflight):
 
 
 @dataclass
-class Consent(Preflight):
+class TreesConsent(Preflight):
     """Whether this party goes along with the terms that the guest set; afterwards it has its ``agreement``."""
 
-    tables: Tables
-    agreed: dict
-    agreement: Agreement = field(init=False)
+    tables: TreesTables
+    agreed: Document
+    agreement: TreesAgreement = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
         check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, len(federation.data)).with_noise(agreed["noise_multiplier"])
         bins, guarantee = settings.bins_of(agreed["columns"]), guarantee_of(terms, settings.relation)
         check_told({"promise": guarantee.to_json()}, agreed)
         if own_party(self.ctx) == federation.server:
-            self.agreement = Agreement(settings, federation, terms, guarantee.to_json(), bins)
+            self.agreement = TreesAgreement(settings, federation, terms, guarantee.to_json(), bins)
             return {}
         check_promise(settings, terms, guarantee)
         check_told({"columns": self.tables.columns}, agreed)
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(events_of(terms, settings.relation))
-        self.agreement = DataAgreement(settings, federation, terms, guarantee.to_json(), bins, charges)
+        self.agreement = TreesDataAgreement(settings, federation, terms, guarantee.to_json(), bins, charges)
         return {}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.mechanisms.clipping import ClippedSum
 from fate_dp.privacy.noise.stream import Stream
-from fate_dp.privacy.recorded import recorded
 
 from ..protocols.noisy_rounds.account import noise_of
 from ..protocols.noisy_rounds.aggregation import KINDS
@@ -20,7 +18,7 @@ from ..protocols.noisy_rounds.contribution import Contribution, NoisyMean
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, RoundTerms
 from .growth import Growth, Released
 from .settings import TrainSettings
-from .trees import Batch, Floats, Integers, clip_of_trees, clips_of, curvature_weight, leaf_sums
+from .trees import Batch, Floats, Integers, clips_of, curvature_weight
 
 
 def round_terms(settings: TrainSettings, clients: int) -> RoundTerms:
@@ -60,29 +58,6 @@ def scores_of(batches: Sequence[GrownBatch], codes: Integers) -> Floats:
     for batch in batches:
         total += batch.splits.step_of(codes, batch.values)
     return total
-
-
-@recorded(3, 4)
-def sums_of_records(
-    bins: list[dict[str, Any]],
-    grown: Sequence[tuple[Integers, np.ndarray, Floats]],
-    splits: tuple[Integers, np.ndarray],
-    features: Floats,
-    labels: Floats,
-    round_number: int,
-) -> ClippedSum:
-    """What a party's rows add to a round's sums by leaf, without noise: private; from plain values, so that an audit can repeat it.
-
-    Args:
-        bins: as `TableBins.to_wire` writes them.
-        grown: (columns, right, values) of each batch before.
-        splits: (columns, right) of the batch of this round.
-        features: (rows, columns), as the party's table has them; ``labels`` (rows,).
-    """
-    codes, batch = TableBins.from_wire(bins).codes(features), Batch(*splits)
-    scores = scores_of([GrownBatch(Batch(*each[:2]), each[2]) for each in grown], codes)
-    clip, weight = clip_of_trees(batch.trees, round_number), curvature_weight(round_number)
-    return leaf_sums(batch, codes, labels, scores, clip, weight)
 
 
 def noise_of_sums(terms: RoundTerms, arrived: int, clip: float) -> float:

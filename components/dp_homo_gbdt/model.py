@@ -17,7 +17,7 @@ from ..common.federation import Context
 from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import in_words
-from .agreement import NOT_NUMERIC, Agreement
+from .agreement import NOT_NUMERIC, TreesAgreement
 from .boosting import GrownBatch, scores_of
 from .trees import Batch
 
@@ -33,7 +33,7 @@ MECHANISMS = {
 }
 
 
-def summary_of(agreement: Agreement, course: dict) -> dict:
+def summary_of(agreement: TreesAgreement, course: dict) -> dict:
     """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
     epsilons = {
@@ -63,7 +63,7 @@ def summary_of(agreement: Agreement, course: dict) -> dict:
     }
 
 
-def batch_to_wire(batch: Batch) -> dict[str, Any]:
+def batch_to_wire(batch: Batch) -> dict[str, object]:
     """Splits as plain values, for messages."""
     return {"columns": batch.columns, "right": batch.right}
 
@@ -73,7 +73,7 @@ def batch_from_wire(wire: dict[str, Any]) -> Batch:
     return Batch(wire["columns"], wire["right"])
 
 
-def to_json(agreement: Agreement, batches: Sequence[GrownBatch], importance: list[float], privacy: dict) -> dict:
+def to_json(agreement: TreesAgreement, batches: Sequence[GrownBatch], importance: list[float], privacy: dict) -> dict:
     """The model, the same at every data party; no pickle in it."""
     bins, settings = agreement.bins, agreement.settings
     estimator = {
@@ -90,7 +90,7 @@ def without_trees(privacy: dict) -> dict:
     return {"data": {"estimator": None}, "meta": {"role": "arbiter", "privacy": privacy}}
 
 
-def _batch_to_json(batch: GrownBatch) -> dict[str, Any]:
+def _batch_to_json(batch: GrownBatch) -> dict[str, object]:
     right = batch.splits.right
     return {
         "columns": batch.splits.columns.tolist(),

@@ -34,7 +34,7 @@ def aggregation(value: Any) -> str:
     return value
 
 
-def rule(name: str, value: Any) -> ColumnBins:
+def rule(name: str, value: object) -> ColumnBins:
     """The bins of one column; ``name`` is what sentences call it. Raises ValueError."""
     if isinstance(value, Mapping):
         if set(value) == {CUTS}:
@@ -47,7 +47,7 @@ def rule(name: str, value: Any) -> ColumnBins:
     raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
 
 
-def columns(value: Any) -> dict[str, Any]:
+def columns(value: object) -> dict[str, object]:
     """A rule for each column by its name, of numbers that are public."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) and name for name in value):
         raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
@@ -56,7 +56,7 @@ def columns(value: Any) -> dict[str, Any]:
     return {name: dict(each) for name, each in value.items()}
 
 
-def other_columns(value: Any) -> dict[str, Any]:
+def other_columns(value: Any) -> dict[str, object]:
     """The rule of every column that ``columns`` does not name."""
     rule("other_columns", value)
     return dict(value)
@@ -143,11 +143,11 @@ class TrainSettings:
         other = self.other_columns or {CUTS: normal_cuts()}
         return TableBins(tuple(rule(name, rules.get(name, other)) for name in names))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in parameters_of(TrainSettings)}
 
 
-def given_settings(given: Mapping[str, Any]) -> TrainSettings:
+def given_settings(given: Mapping[str, object]) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
     if given.get("records") is None:
         raise Refusal("records is not set; dp_homo_gbdt needs it: the public number of the records of all parties.")

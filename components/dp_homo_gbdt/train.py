@@ -10,37 +10,24 @@ from __future__ import annotations
 
 import logging
 import operator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.noise.stream import open_stream
-from fate_dp.privacy.recorded import repeat_for_listener
 
-from ..common.federation import Context, name_of, own_party, party_of
+from ..common.federation import Context, Document, own_party, party_of
 from ..common.frames import DataFrame, feature_blocks, label_blocks
 from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.account import round_event
-from ..protocols.noisy_rounds.aggregation import FateChannel
-from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
-from ..protocols.noisy_rounds.parties import (
-    NOT_ONE_ROUND,
-    OUTCOME,
-    PRESENT,
-    READY,
-    ROUND,
-    keyed_aggregation,
-    outcome_of,
-    present_parties,
-    tell,
-)
-from .agreement import Agreement, DataAgreement, agree_on_terms
-from .boosting import GrownBatch, Server, contribution, sums_of_records
+from ..protocols.noisy_rounds.contribution import Contribution
+from ..protocols.noisy_rounds.parties import ROUND, keyed_aggregation, outcome_of, tell
+from ..protocols.noisy_rounds.training import RoundsRun, charge, end_rounds, mean_of_round, send_charged
+from .agreement import TreesAgreement, TreesDataAgreement, agree_on_terms
+from .boosting import GrownBatch, Server, contribution
 from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json, without_trees
 from .trees import Batch, curvature_weight, leaf_steps
 
@@ -51,22 +38,16 @@ Block = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
-class Course:
+class TreesCourse(RoundsRun):
     """How a training went, as everybody is told."""
 
-    run: list[int] = field(default_factory=list)
-    aborted: list[int] = field(default_factory=list)
-    lost: list[int] = field(default_factory=list)
     importance: list[float] = field(default_factory=list)
     problem: str | None = None
 
-    def to_json(self) -> dict:
-        return {"rounds run": len(self.run), "rounds aborted": len(self.aborted), "rounds lost": len(self.lost)}
 
-
-def serve(ctx: Context, agreement: Agreement) -> Course:
+def serve(ctx: Context, agreement: TreesAgreement) -> TreesCourse:
     """All rounds at the arbiter, which holds no record and sees no single sum but with its noise."""
-    settings, terms, federation, course = agreement.settings, agreement.terms, agreement.federation, Course()
+    settings, terms, federation, course = agreement.settings, agreement.terms, agreement.federation, TreesCourse()
     server = Server(settings, terms, agreement.bins)
     aggregation = keyed_aggregation(ctx, terms, federation)
     grown: GrownBatch | None = None
@@ -74,25 +55,10 @@ def serve(ctx: Context, agreement: Agreement) -> Course:
         splits = server.draw()
         state = {"grown": _wire(grown), "splits": batch_to_wire(splits), "clip": terms.clip_of(number)}
         tell(round_ctx, federation, ROUND, state)
-        grown = None
-        present = present_parties(round_ctx, federation, aggregation, number)
-        tell(round_ctx, federation, PRESENT, present)
-        if not present:
-            course.aborted.append(number)
-            continue
-        course.run.append(number)
-        try:
-            mean = aggregation.receive(FateChannel(round_ctx), present, number, terms.clip_of(number))
-            grown = server.grow(splits, mean, len(present), number)
-        except RoundLost as error:
-            logger.warning(f"round {number} is spent and gives no trees: {error}")
-            course.lost.append(number)
-    if len(course.run) == len(course.lost):
-        course.problem = NOT_ONE_ROUND
+        mean, parties = mean_of_round(round_ctx, aggregation, number, terms.clip_of(number), course)
+        grown = None if mean is None else server.grow(splits, mean, parties, number)
     course.importance = server.importance
-    tell(ctx.sub_ctx(OUTCOME), federation, OUTCOME, asdict(course), {"grown": _wire(grown)})
-    if course.problem:
-        raise ValueError(course.problem)
+    end_rounds(ctx, federation, course, {"grown": _wire(grown)})
     return course
 
 
@@ -101,7 +67,7 @@ def _wire(grown: GrownBatch | None) -> np.ndarray | None:
     return None if grown is None else grown.values
 
 
-def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[list[GrownBatch], Course]:
+def take_part(ctx: Context, agreement: TreesDataAgreement, frame: DataFrame) -> tuple[list[GrownBatch], TreesCourse]:
     """All rounds at a party with records; returns the batches, the same at every data party.
 
     Guarantee: see guarantee.yaml. A round is charged in this party's ledger before its message leaves, and only if this
@@ -110,30 +76,25 @@ def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple
     federation, terms = agreement.federation, agreement.terms
     me, server = own_party(ctx), federation.server
     aggregation = keyed_aggregation(ctx, terms, federation)
-    member = Member(agreement, frame, federation.data.index(me))
+    member = TreesMember(agreement, frame, federation.data.index(me))
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         message = party_of(round_ctx, server).get(ROUND)
         logger.info("round %d of %d begins", number + 1, terms.rounds)
         member.add(message["grown"])
         share = member.contribution(message["splits"], number)
-        party_of(round_ctx, server).put(READY, share is not None)
-        present = party_of(round_ctx, server).get(PRESENT)
-        if name_of(me) in present:
-            charged = member.charge_round(number)
-            aggregation.send(FateChannel(round_ctx), share if charged else None, present)
-            member.mark_released(charged)
+        send_charged(round_ctx, aggregation, share, agreement.charges, partial(member.charge_round, number))
     outcome = outcome_of(ctx, server)
     member.add(outcome.pop("grown"))
-    return member.batches, Course(**outcome)
+    return member.batches, TreesCourse(**outcome)
 
 
-class Member:
+class TreesMember:
     """What this party computes and charges; nothing in here sends anything."""
 
-    def __init__(self, agreement: DataAgreement, frame: DataFrame, position: int) -> None:
+    def __init__(self, agreement: TreesDataAgreement, frame: DataFrame, position: int) -> None:
         self._agreement, self._terms, self._position = agreement, agreement.terms, position
         self._rows = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, bins=agreement.bins))
-        self._frame, self._stream = frame, open_stream(None)
+        self._stream = open_stream(None)
         self._splits: Batch | None = None
         self.batches: list[GrownBatch] = []
 
@@ -144,7 +105,7 @@ class Member:
             self.batches.append(GrownBatch(self._splits, values))
             self._rows = self._rows.mapValues(partial(_stepped, grown=self.batches[-1]))
 
-    def contribution(self, splits: dict, number: int) -> Contribution | None:
+    def contribution(self, splits: Document, number: int) -> Contribution | None:
         """Of a round, or None where it failed: the others go on, this party's log says why."""
         self._splits = batch_from_wire(splits)
         try:
@@ -159,34 +120,12 @@ class Member:
         clip = self._terms.clip_of(number)
         kernel = partial(_leaf_steps, splits=self._splits, clip=clip, weight=curvature_weight(number))
         steps = self._rows.mapValues(kernel).reduce(operator.add)
-        # Other processes' calls are heard by nobody; where somebody records, the sum is repeated here from the table itself.
-        repeat_for_listener(partial(self._repeated, number), steps)
         return ClippedSum(steps, grid_for(clip), clip)
 
-    def _repeated(self, number: int) -> np.ndarray:
-        """The steps of a round once more, block after block, in a form that an audit can repeat on other rows."""
-        assert self._splits is not None, "Sums are asked for after splits."
-        grown = [(each.splits.columns, each.splits.right, each.values) for each in self.batches]
-        blocks = feature_blocks(self._frame).join(label_blocks(self._frame), lambda *block: block).collect()
-        in_order = [block for _, block in sorted(blocks, key=operator.itemgetter(0))]
-        features, labels = map(np.concatenate, zip(*in_order))
-        splits = (self._splits.columns, self._splits.right)
-        return sums_of_records(self._agreement.bins.to_wire(), grown, splits, features, labels, number).steps
-
     def charge_round(self, number: int) -> bool:
-        """Whether the ledger holds this round now; not where the cap does not allow it any more."""
-        event = round_event(self._terms, self._agreement.settings.relation)
-        try:
-            self._agreement.charges.record([(event, 1)], f"dp_homo_gbdt, aggregation {self._terms.aggregation}")
-            return True
-        except BudgetExceeded:
-            logger.exception(f"nothing is sent in round {number}: another job took what was left of the cap")
-            return False
-
-    def mark_released(self, charged: bool) -> None:
-        """Note that what was charged has left, if it was."""
-        if charged:
-            self._agreement.charges.mark_released()
+        """Whether the ledger holds this round now."""
+        events = [(round_event(self._terms, self._agreement.settings.relation), 1)]
+        return charge(self._agreement.charges, events, f"dp_homo_gbdt, aggregation {self._terms.aggregation}")
 
 
 def _prepared(features: np.ndarray, labels: np.ndarray, bins: TableBins) -> Block:
@@ -202,13 +141,13 @@ def _leaf_steps(block: Block, splits: Batch, clip: float, weight: float) -> np.n
     return leaf_steps(splits, *block, clip, weight)
 
 
-def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dict, Any]:
+def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple[Document, object]:
     """This party's part of a training: the model document, and the prediction frame of its own rows or None.
 
     The parameters of the job are None where they were not set; the arbiter has no table.
     """
     agreement = agree_on_terms(ctx, given, frame)
-    if isinstance(agreement, DataAgreement):
+    if isinstance(agreement, TreesDataAgreement):
         from fate.ml.utils.predict_tools import TRAIN_SET
 
         assert frame is not None, "Its check has passed."

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.ledger.policy import Policy
 
 from ..common.charges import Charges, home_of
-from ..common.federation import Context, Federation, PartyId, own_party, require
+from ..common.federation import Context, Document, Federation, PartyId, own_party
 from ..common.frames import DataFrame, check_features
 from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.provenance import refuse_derived_labels
@@ -28,7 +28,7 @@ from ..protocols.noisy_rounds.party_tables import (
     check_same_columns,
     check_told,
 )
-from ..protocols.noisy_rounds.terms import RoundTerms
+from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, spec_of_job
 from .models.spec import dimension
@@ -40,10 +40,7 @@ from .settings import TrainSettings, given_settings, module_name
 
 def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federation:
     """Roles of a task's parties: one guest, hosts with data, one arbiter and, for shuffle, the named shuffler."""
-    parties = list(parties)
-    require(parties, "guest", "dp_homo_nn needs exactly one.", at_most=1)
-    require(parties, "arbiter", "dp_homo_nn needs exactly one, which is the server.", at_most=1)
-    federation = Federation.of(parties, settings.shuffler)
+    federation = training_federation(parties, "dp_homo_nn", settings.shuffler)
     if settings.shuffler is not None and federation.shuffler is None:
         raise Refusal(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
     if not federation.hosts:
@@ -67,7 +64,7 @@ def check_module(policy: Policy, name: str) -> None:
         )
 
 
-def check_alike(facts: dict) -> None:
+def check_alike(facts: Document) -> None:
     """At the guest: {data party: facts}, its own first; columns and model must be the same."""
     check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})
     own, *_ = facts.values()
@@ -80,32 +77,28 @@ def check_alike(facts: dict) -> None:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The public terms of a task; the guest computed the promise, and every data party computed it anew."""
+class HomoNNAgreement(AgreedTraining[TrainSettings]):
+    """What all parties agreed on."""
 
-    settings: TrainSettings
-    federation: Federation
-    terms: RoundTerms
-    promise: dict
     step: ContributionStep | None
 
 
 @dataclass(frozen=True)
-class DataAgreement(Agreement):
+class HomoNNDataAgreement(HomoNNAgreement):
     """The same at a data party, with its own model and ledger."""
 
     source: ModelSource
     charges: Charges
 
 
-def agree_on_terms(ctx: Context, given: Mapping[str, Any], frame: DataFrame | None) -> Agreement:
-    """This party's view of what was agreed on, a `DataAgreement` where it has data."""
-    tables = Tables(ctx.sub_ctx("tables"), given, frame)
-    return agree_in_two_steps(tables, lambda agreed: Consent(ctx.sub_ctx("terms"), tables, agreed))
+def agree_on_terms(ctx: Context, given: Mapping[str, object], frame: DataFrame | None) -> HomoNNAgreement:
+    """This party's view of what was agreed on, a `HomoNNDataAgreement` where it has data."""
+    tables = HomoNNTables(ctx.sub_ctx("tables"), given, frame)
+    return agree_in_two_steps(tables, lambda agreed: HomoNNConsent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass
-class Tables(Preflight):
+class HomoNNTables(Preflight):
     """What each party brings; the guest sets the terms for all."""
 
     given: Mapping[str, Any]
@@ -113,9 +106,9 @@ class Tables(Preflight):
     settings: TrainSettings = field(init=False)
     federation: Federation = field(init=False)
     source: ModelSource | None = None
-    facts: dict = field(default_factory=dict)
+    facts: Document = field(default_factory=dict)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         with about_settings():
             settings = self.settings = given_settings(self.given)
             self.federation = federation_of(self.ctx.federation.parties, settings)
@@ -145,7 +138,7 @@ class Tables(Preflight):
         return self.facts
 
     @about_settings()
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         settings, federation, own = self.settings, self.federation, self.facts
         facts = {name: own if name == federation.names[0] else hosts[name] for name in federation.names}
         check_alike(facts)
@@ -171,14 +164,14 @@ class Tables(Preflight):
 
 
 @dataclass
-class Consent(Preflight):
+class HomoNNConsent(Preflight):
     """Whether this party goes along with the terms that the guest set; afterwards it has its ``agreement``."""
 
-    tables: Tables
-    agreed: dict
-    agreement: Agreement = field(init=False)
+    tables: HomoNNTables
+    agreed: Document
+    agreement: HomoNNAgreement = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
         check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, federation.ids, agreed["dimension"], agreed["client_records"])
@@ -189,7 +182,7 @@ class Consent(Preflight):
         source, promise = self.tables.source, promise_of(settings, terms, step, federation.ids)
         check_told({"promise": promise}, agreed)
         if source is None:
-            self.agreement = Agreement(chosen, federation, terms, promise, step)
+            self.agreement = HomoNNAgreement(chosen, federation, terms, promise, step)
             return {}
         me, facts, records = own_party(self.ctx), self.tables.facts, agreed["client_records"]
         position = federation.data.index(me)
@@ -199,5 +192,5 @@ class Consent(Preflight):
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(charged_events(settings, personal, step=step))
-        self.agreement = DataAgreement(chosen, federation, terms, promise, step, source, charges)
+        self.agreement = HomoNNDataAgreement(chosen, federation, terms, promise, step, source, charges)
         return {}

@@ -5,13 +5,14 @@ from typing import Any
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import TrainSettings
 
 
 @cpn.component(roles=[GUEST, HOST, ARBITER], provider="fate")
-def dp_homo_nn(ctx: Any, role: Role) -> None:
+def dp_homo_nn(ctx: Context, role: Role) -> None:
     """Stages train and predict."""
 
 
@@ -19,7 +20,7 @@ def dp_homo_nn(ctx: Any, role: Role) -> None:
 @with_plain_messages(MESSAGES)
 @with_parameters(unmade={"given": TrainSettings})
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     given: dict[str, Any],
@@ -37,7 +38,7 @@ def train(
 @dp_homo_nn.predict()
 @with_plain_messages(MESSAGES)
 def predict(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),

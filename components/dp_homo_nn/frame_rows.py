@@ -19,7 +19,6 @@ import numpy as np
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
-from fate_dp.privacy.recorded import heard_by, repeat_for_listener
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
 from ..protocols.noisy_rounds.contribution import joint_clip, with_indicators
@@ -52,7 +51,7 @@ class Coins:
     label: str
     probability: float
 
-    def batch(self, block: Any, records: int) -> np.ndarray:
+    def batch(self, block: object, records: int) -> np.ndarray:
         """Positions of a Poisson sample, named by the block, since partitions may be cut anew."""
         return poisson_sample(records, self.probability, KeyedStream(self.key, f"{self.label} block {block}"))
 
@@ -137,11 +136,7 @@ class FrameRows:
         self._uses += 1
         coins = Coins(self._key, f"sum {self._uses}", probability)
         kernel = partial(_sum_of_sample, steps_of=steps_of, size=size, coins=coins)
-        # Other processes' calls are heard by nobody; where somebody records, all are repeated here, one block at a time.
-        with heard_by(None):
-            total = self._blocks.applyPartitions(kernel).reduce(operator.add)
-        repeat_for_listener(lambda: kernel(sorted(self._blocks.collect(), key=operator.itemgetter(0))), total)
-        return total
+        return self._blocks.applyPartitions(kernel).reduce(operator.add)
 
     def _by_block(self, records: np.ndarray) -> Places:
         """The blocks of global row numbers."""

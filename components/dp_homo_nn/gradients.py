@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +17,21 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
-from fate_dp.privacy.recorded import recorded
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
 from .layered_module import LayeredModule
 from .models.spec import dimension, load_flat
-from .record_arithmetic import MAX_AT_ONCE, Part, PartsSum, Rows, UnsoundArithmetic, one_thread, sigmoid, softmax
+from .record_arithmetic import (
+    MAX_AT_ONCE,
+    GradientRows,
+    Part,
+    PartsSum,
+    UnsoundArithmetic,
+    one_thread,
+    sigmoid,
+    softmax,
+)
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -121,26 +128,19 @@ class RecordGradients:
             independent is refused.
         class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
             bound on what a record changes depends on them; a label that is no class number contributes zero then.
-        origin: what the module was built from, in plain values, by which a recorded call can be repeated elsewhere; or None.
     """
 
     def __init__(
-        self,
-        module: nn.Module,
-        loss: str = "cross_entropy",
-        class_factors: Sequence[float] | None = None,
-        origin: tuple[Any, ...] | None = None,
+        self, module: nn.Module, loss: str = "cross_entropy", class_factors: Sequence[float] | None = None
     ) -> None:
         self.loss = checks.choice("loss", loss, tuple(LOSSES))
         check_independent(module)
-        self.origin = origin
         self._module = deepcopy(module).eval().requires_grad_()
         self._layered: LayeredModule | None = None
         self._probed: Sequence[int] | None = None
         self._class_factors = None if class_factors is None else torch.tensor(class_factors, dtype=torch.float64)
         self.dimension = dimension(module)
 
-    @recorded(2, 3)
     def clipped_sum(
         self,
         weights: np.ndarray,
@@ -208,7 +208,7 @@ class RecordGradients:
     def _parts(self, features: Tensor, labels: Tensor) -> list[Part]:
         usable, factors = torch.isfinite(features).flatten(1).all(1), self._factors(labels)
         if self._layered is None:
-            return [Rows.of(0, self._one_by_one(features, labels, usable) * factors)]
+            return [GradientRows.of(0, self._one_by_one(features, labels, usable) * factors)]
         records = torch.where(usable.view(-1, *[1] * (features.dim() - 1)), features, 0.0).double()
         found = slopes(self._layered.outputs(records), labels)
         return self._layered.parts(torch.where(usable.unsqueeze(1), found * factors, 0.0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +67,7 @@ class LayeredModule:
             features = layer.forward(features)
         return features
 
-    def parts(self, slopes: Any) -> list[Part]:
+    def parts(self, slopes: Tensor) -> list[Part]:
         """List of ``Outer`` and ``Rows`` that together hold every parameter, from the slopes (n, outputs) of the loss.
 
         They are good until the next block: large ones lie in memory that is used again.

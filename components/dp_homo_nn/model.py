@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..common.charges import home_of
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import POOLED, in_words
-from .agreement import Agreement, check_module
+from ..protocols.noisy_rounds.training import RoundsRun
+from .agreement import HomoNNAgreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
 from .round_terms import BY_PARTY
@@ -37,25 +38,17 @@ MECHANISMS = {
 
 
 @dataclass
-class Course:
+class HomoNNCourse(RoundsRun):
     """How a training went, as everybody is told."""
 
-    run: list[int] = field(default_factory=list)
-    aborted: list[int] = field(default_factory=list)
-    lost: list[int] = field(default_factory=list)
     contributions: str = "not released"
     problem: str | None = None
 
-    def to_json(self) -> dict:
-        return {
-            "rounds run": len(self.run),
-            "rounds aborted": len(self.aborted),
-            "rounds lost": len(self.lost),
-            "contributions for adaptive noise": self.contributions,
-        }
+    def to_json(self) -> Document:
+        return {**super().to_json(), "contributions for adaptive noise": self.contributions}
 
 
-def summary_of(agreement: Agreement, course: Course) -> dict:
+def summary_of(agreement: HomoNNAgreement, course: HomoNNCourse) -> Document:
     """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
     facts = {
@@ -113,7 +106,9 @@ def _listed(factors: Sequence[float] | None) -> str:
 WEIGHT_TYPE = "<f4"
 
 
-def to_json(spec: ModelSpec, weights: np.ndarray, header: list[str], settings: TrainSettings, privacy: dict) -> dict:
+def to_json(
+    spec: ModelSpec, weights: np.ndarray, header: list[str], settings: TrainSettings, privacy: Document
+) -> Document:
     """The model, the same at every data party; no pickle in it. Weights (d,) are kept as float32, as computed with."""
     estimator = {
         "model": {"name": spec.name, "features": spec.features, "classes": spec.classes, "params": spec.params},
@@ -129,12 +124,12 @@ def to_json(spec: ModelSpec, weights: np.ndarray, header: list[str], settings: T
     return {"data": {"estimator": estimator}, "meta": meta}
 
 
-def without_weights(role: str, privacy: dict) -> dict:
+def without_weights(role: str, privacy: Document) -> Document:
     """What arbiter and shuffler write: they keep no model."""
     return {"data": {"estimator": None}, "meta": {"role": role, "privacy": privacy}}
 
 
-def spec_of(document: dict) -> ModelSpec:
+def spec_of(document: Document) -> ModelSpec:
     """The specification of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
     if estimator is None:
@@ -142,7 +137,7 @@ def spec_of(document: dict) -> ModelSpec:
     return ModelSpec(**estimator["model"])
 
 
-def weights_of(document: dict) -> np.ndarray:
+def weights_of(document: Document) -> np.ndarray:
     """float64 (d,), in the order of the module's parameters."""
     param = document["data"]["estimator"]["param"]
     weights = np.frombuffer(base64.b64decode(param["weights"]), dtype=WEIGHT_TYPE).astype(np.float64)
@@ -151,7 +146,7 @@ def weights_of(document: dict) -> np.ndarray:
     return weights
 
 
-def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
+def predict_party(ctx: Context, document: Document, frame: DataFrame) -> DataFrame:
     """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
     from fate.ml.utils.predict_tools import TEST_SET
 
@@ -164,7 +159,7 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     return prediction_frame(ctx, frame, document, TEST_SET)
 
 
-def prediction_frame(ctx: Context, frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
+def prediction_frame(ctx: Context, frame: DataFrame, document: Document, dataset_type: str) -> DataFrame:
     """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them.
 
     The score is P(label 1) of two classes, and the largest probability of more.

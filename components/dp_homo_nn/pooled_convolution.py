@@ -18,12 +18,11 @@ So there is no choice to be made at run time: one place is kept as two vectors, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .record_arithmetic import Part, Rows, Short, bits_for_squares
+from .record_arithmetic import GradientRows, Part, Short, bits_for_squares
 from .record_kernel import SLACK, RecordKernel, Shape, record_kernel
 from .record_layers import Layer, is_plain, pair_of
 
@@ -31,11 +30,11 @@ MAX_WINDOW = 64
 """Places in a window that the kernel takes; larger ones would not gain."""
 
 
-class PooledConvolution(Layer):
+class PooledConvolution(Layer[Tensor]):
     """``nn.Conv2d`` of one group, without dilation, padded by zeros, and an ``nn.MaxPool2d`` whose windows lie side by side."""
 
     @classmethod
-    def of(cls, convolution: Any, pooling: Any, shape: Sequence[int]) -> PooledConvolution | None:
+    def of(cls, convolution: object, pooling: object, shape: Sequence[int]) -> PooledConvolution | None:
         """For records (channels, height, width); None without the kernel, and for layers of other kinds."""
         kernel = record_kernel()
         if kernel is None or type(convolution) is not nn.Conv2d or type(pooling) is not nn.MaxPool2d:
@@ -97,29 +96,29 @@ class PooledConvolution(Layer):
         self._kernel.call("pooled", self._shape, *arguments, count)
         return found.permute(0, 3, 1, 2)
 
-    def take(self, slopes: Any) -> Any:
+    def take(self, slopes: Tensor) -> Tensor:
         expected = (len(self._chosen), self._shape.outputs, *self._windows)
         if tuple(slopes.shape) != expected:
             raise ValueError(f"Slopes of the block must have the shape {expected}, got {tuple(slopes.shape)}.")
         return slopes.permute(0, 2, 3, 1).to(torch.float32, memory_format=torch.contiguous_format)
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         images = torch.empty(len(slopes) * self._shape.image)
         self._kernel.call(
             "inputs", self._shape, images, slopes, self._chosen, self._by_output, *self._terms, len(slopes)
         )
         return self._inner(images, len(slopes))
 
-    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
+    def parts(self, slopes: Tensor, starts: Mapping[int, int]) -> Iterable[Part]:
         count, outputs = len(slopes), self._shape.outputs
         whole = torch.empty(count, outputs * self._inside)
         units, squares, biases = (torch.empty(count, size, dtype=torch.float64) for size in (1, 1, outputs))
         of_record = (whole, units, squares, biases, self._images, slopes, self._chosen)
         self._kernel.call("weights", self._shape, *of_record, self.bits, self._gradient, *self._terms, count)
         shape = (outputs, self._high, self._wide, self._size[2])
-        yield Rows(starts[id(self._layer.weight)], Short(whole, units, self.bits), shape, squares.view(-1))
+        yield GradientRows(starts[id(self._layer.weight)], Short(whole, units, self.bits), shape, squares.view(-1))
         if self._layer.bias is not None:
-            yield Rows.of(starts[id(self._layer.bias)], biases)
+            yield GradientRows.of(starts[id(self._layer.bias)], biases)
 
     def _inner(self, images: Tensor, count: int) -> Tensor:
         """The images without their border, as (count, channels, height, width); the channel is the last axis in memory."""

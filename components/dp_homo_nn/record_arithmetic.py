@@ -213,11 +213,11 @@ class Outer:
         scales = scales.view(self.left.integers.shape[1], -1)
         if bool((scales == scales[0]).all()):
             return Outer(self.start, self.left, _shortened(self.right.values / scales[0]))
-        return Rows.of(self.start, self.rows() / scales.flatten())
+        return GradientRows.of(self.start, self.rows() / scales.flatten())
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class GradientRows:
     """Per-record gradients of the parameters from ``start`` on, multiplied out.
 
     Attributes:
@@ -236,7 +236,7 @@ class Rows:
     @classmethod
     def of(
         cls, start: int, values: Tensor, shape: tuple[int, int, int, int] | None = None, room: Tensor | None = None
-    ) -> Rows:
+    ) -> GradientRows:
         """From a tensor; ``room`` is a float64 tensor of that shape that may be overwritten, None for ``values``."""
         return cls(start, _shortened(values, values if room is None else room), shape)
 
@@ -269,15 +269,15 @@ class Rows:
         """float64 (n, count), in the order of the parameters."""
         return self.ordered(self.numbers.values)
 
-    def divided(self, scales: Tensor) -> Rows:
+    def divided(self, scales: Tensor) -> GradientRows:
         """Divided by ``scales`` (count,), which are in the order of the parameters."""
         if self.shape is not None:
             outputs, height, width, inputs = self.shape
             scales = scales.view(outputs, inputs, height, width).movedim(1, -1).flatten()
-        return Rows.of(self.start, self.numbers.values / scales, self.shape)
+        return GradientRows.of(self.start, self.numbers.values / scales, self.shape)
 
 
-Part = Outer | Rows
+Part = Outer | GradientRows
 
 
 class PartsSum:

@@ -64,7 +64,7 @@ class RecordKernel:
     library: Any
     lanes: int
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Of the C file's ``records_`` functions. Tensors are passed by their memory, whose size is the caller's to keep."""
         tensors = [each for each in arguments if isinstance(each, Tensor)]
         for tensor, kind in zip(tensors, _TYPES[name], strict=True):

@@ -23,12 +23,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from .record_arithmetic import EXACT_BITS, MAX_BITS, Outer, Part, Rows, Short, bits_for, one_thread, shorten, tanh
+from .record_arithmetic import (
+    EXACT_BITS,
+    MAX_BITS,
+    GradientRows,
+    Outer,
+    Part,
+    Short,
+    bits_for,
+    one_thread,
+    shorten,
+    tanh,
+)
 
 RESHAPED = (nn.Flatten, nn.Unflatten, nn.Identity, nn.Dropout, nn.Dropout2d)
 ACTIVATIONS = (nn.Tanh, nn.ReLU)
@@ -62,7 +73,7 @@ def layers_in_order(module: nn.Module) -> list[nn.Module]:
 class Room:
     """Memory that the next block uses again. Each record's piece begins at a multiple of 64 bytes, as torch's memory does."""
 
-    def __init__(self, dtype: torch.dtype, *shape: Any) -> None:
+    def __init__(self, dtype: torch.dtype, *shape: int) -> None:
         self._shape, self._size = shape, math.prod(shape)
         numbers = 64 // dtype.itemsize
         self._memory = torch.empty(0, -(-self._size // numbers) * numbers, dtype=dtype)
@@ -74,7 +85,11 @@ class Room:
         return self._memory[:records, : self._size].unflatten(1, self._shape)
 
 
-class Layer(ABC):
+Taken = TypeVar("Taken", Tensor, Short)
+"""Slopes as a layer takes them."""
+
+
+class Layer(ABC, Generic[Taken]):
     """What all layers share: no parameters, and slopes that are taken as they come."""
 
     parameters: tuple[nn.Parameter, ...] = ()
@@ -93,22 +108,22 @@ class Layer(ABC):
         """The layer's outputs, float64 (n, ...)."""
 
     @abstractmethod
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Taken) -> Tensor:
         """Slopes of the inputs of the last `forward`."""
 
-    def take(self, slopes: Any) -> Any:
+    def take(self, slopes: Tensor) -> Taken:
         """Slopes of the outputs in the form that ``parts`` and ``backward`` want; they may be overwritten."""
-        return slopes
+        return cast(Taken, slopes)
 
-    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
+    def parts(self, slopes: Taken, starts: Mapping[int, int]) -> Iterable[Part]:
         """Parts of the gradients of the layer's parameters; ``starts`` says where each stands among all."""
         return []
 
 
-class Dense(Layer):
+class Dense(Layer[Short]):
     """``nn.Linear`` on records (inputs,) or (places, ..., inputs): short inputs, weights and slopes."""
 
-    def __init__(self, layer: Any, shape: Any) -> None:
+    def __init__(self, layer: nn.Linear, shape: Sequence[int]) -> None:
         self._layer, self._places = layer, math.prod(shape[:-1])
         self._bits = min(MAX_BITS, bits_for(max(layer.in_features, layer.out_features, self._places)))
         self.parameters = tuple(layer.parameters())
@@ -132,30 +147,30 @@ class Dense(Layer):
         found = (self._inputs.integers @ self._weight.mT).mul_(self._inputs.unit * self._unit)
         return found if self._layer.bias is None else found.add_(self._layer.bias.detach().double())
 
-    def take(self, slopes: Any) -> Any:
+    def take(self, slopes: Tensor) -> Short:
         return shorten(slopes, self._bits)
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Short) -> Tensor:
         return (slopes.integers @ self._weight).mul_(slopes.unit * self._unit)
 
-    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
+    def parts(self, slopes: Short, starts: Mapping[int, int]) -> Iterable[Part]:
         at, bias = starts[id(self._layer.weight)], self._layer.bias
         if slopes.integers.dim() == 2:
             yield Outer(at, slopes, self._inputs)
             if bias is not None:
-                yield Rows(starts[id(bias)], slopes)
+                yield GradientRows(starts[id(bias)], slopes)
             return
         ours, theirs = (short.integers.reshape(len(short), self._places, -1) for short in (slopes, self._inputs))
         units = slopes.unit.view(-1, 1), self._inputs.unit.view(-1, 1)
-        yield Rows.of(at, torch.bmm(ours.mT, theirs).flatten(1) * units[0] * units[1])
+        yield GradientRows.of(at, torch.bmm(ours.mT, theirs).flatten(1) * units[0] * units[1])
         if bias is not None:
-            yield Rows.of(starts[id(bias)], ours.sum(1) * units[0])
+            yield GradientRows.of(starts[id(bias)], ours.sum(1) * units[0])
 
 
-class Convolution(Layer):
+class Convolution(Layer[Tensor]):
     """``nn.Conv2d`` of one group, without dilation, padded by zeros; the channel is the last axis in memory."""
 
-    def __init__(self, layer: Any, shape: Any) -> None:
+    def __init__(self, layer: Any, shape: Sequence[int]) -> None:
         channels, height, width = shape
         (self._high, self._wide), (self._down, self._right) = layer.kernel_size, layer.stride
         (self._above, self._beside), self._channels = layer.padding, channels
@@ -189,10 +204,10 @@ class Convolution(Layer):
             found.add_(self._layer.bias.detach())
         return found.unflatten(1, (self._rows, self._columns)).permute(0, 3, 1, 2)
 
-    def take(self, slopes: Any) -> Any:
+    def take(self, slopes: Tensor) -> Tensor:
         return self._slopes_room.of(len(slopes)).copy_(slopes.permute(0, 2, 3, 1).flatten(1, 2))
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         """What several patches read is added up in one order: along rows, then along columns."""
         places = self._places_room.of(len(slopes))
         with one_thread():
@@ -208,7 +223,7 @@ class Convolution(Layer):
         inside = image[:, self._above : self._height - self._above, self._beside : self._breadth - self._beside]
         return inside.permute(0, 3, 1, 2)
 
-    def parts(self, slopes: Any, starts: Mapping[int, int]) -> Iterable[Part]:
+    def parts(self, slopes: Tensor, starts: Mapping[int, int]) -> Iterable[Part]:
         outputs, inside = self._weight.shape
         rows = self._rows_room.of(len(slopes))
         with one_thread():
@@ -216,12 +231,12 @@ class Convolution(Layer):
                 torch.mm(slopes_of_one.mT, patches_of_one, out=row)
             sums = torch.cat([torch.mm(self._ones, slopes_of_one) for slopes_of_one in slopes])
         shape = (outputs, self._high, self._wide, self._channels)
-        yield Rows.of(starts[id(self._layer.weight)], rows, shape, self._short_room.of(len(slopes)))
+        yield GradientRows.of(starts[id(self._layer.weight)], rows, shape, self._short_room.of(len(slopes)))
         if self._layer.bias is not None:
-            yield Rows.of(starts[id(self._layer.bias)], sums.double())
+            yield GradientRows.of(starts[id(self._layer.bias)], sums.double())
 
 
-class InAnyOrder(Layer):
+class InAnyOrder(Layer[Tensor]):
     """A linear layer of any kind that torch computes on whole numbers; no gradients of weights.
 
     Inputs, weights and slopes are taken as the sum of two short numbers each, so their products are four exact ones; what
@@ -248,17 +263,17 @@ class InAnyOrder(Layer):
             -1, *[1] * (found.dim() - 2 if isinstance(self._layer, nn.Conv2d) else 0)
         )
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         """By ``torch.autograd``, for which it does not matter what the inputs were: the layer is linear."""
 
-        def transposed(integers: Tensor, weight: Any) -> Tensor:
+        def transposed(integers: Tensor, weight: Tensor) -> Tensor:
             inputs = torch.zeros(self._shape, dtype=torch.float64, requires_grad=True)
             with torch.enable_grad():
                 return torch.autograd.grad(self._apply(inputs, weight), inputs, integers)[0]
 
         return self._added(slopes, transposed)
 
-    def _added(self, values: Tensor, product: Callable[[Tensor, Any], Tensor]) -> Tensor:
+    def _added(self, values: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         found = torch.zeros((), dtype=torch.float64)
         for part in _halves(values.double(), self._bits):
             for weight, unit in self._weights:
@@ -266,7 +281,7 @@ class InAnyOrder(Layer):
                 found = found + product_of_parts * (part.unit.view(-1, *[1] * (product_of_parts.dim() - 1)) * unit)
         return found
 
-    def _apply(self, integers: Tensor, weight: Any) -> Tensor:
+    def _apply(self, integers: Tensor, weight: Tensor) -> Tensor:
         if isinstance(self._layer, nn.Linear):
             return nn.functional.linear(integers, weight)
         return self._layer._conv_forward(integers, weight, None)
@@ -302,10 +317,10 @@ class Averaged(InAnyOrder):
     def forward(self, inputs: Tensor) -> Tensor:
         return self.sums(inputs)
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         return super().backward(slopes / self._sizes)
 
-    def _apply(self, integers: Tensor, weight: Any) -> Tensor:
+    def _apply(self, integers: Tensor, weight: Tensor) -> Tensor:
         return self._pooled(integers, 1)
 
     def _pooled(self, values: Tensor, divisor: int | None) -> Tensor:
@@ -315,7 +330,7 @@ class Averaged(InAnyOrder):
         )
 
 
-class Reshaped(Layer):
+class Reshaped(Layer[Tensor]):
     """A layer that leaves numbers in their order; dropout, as in prediction, drops none."""
 
     def __init__(self, layer: Any) -> None:
@@ -325,11 +340,11 @@ class Reshaped(Layer):
         self._shape = inputs.shape
         return self._layer(inputs)
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         return slopes.reshape(self._shape)
 
 
-class Padded(Layer):
+class Padded(Layer[Tensor]):
     """A border of zeros."""
 
     def __init__(self, layer: Any) -> None:
@@ -338,11 +353,11 @@ class Padded(Layer):
     def forward(self, inputs: Tensor) -> Tensor:
         return self._layer(inputs)
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         return nn.functional.pad(slopes, [-side for side in self._layer.padding])
 
 
-class LargestOnly(Layer):
+class LargestOnly(Layer[Tensor]):
     """Maximum pooling: slopes go to the number that was chosen; those of several windows add up as whole numbers."""
 
     def __init__(self, layer: Any) -> None:
@@ -358,7 +373,7 @@ class LargestOnly(Layer):
         )
         return found
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         count, channels, height, width = self._shape
         # The channel is the last axis in memory, as in ``Convolution``.
         self._room = self._room or Room(torch.float64, height * width, channels)
@@ -372,7 +387,7 @@ class LargestOnly(Layer):
         return spread.unflatten(1, (height, width)).permute(0, 3, 1, 2)
 
 
-class Activation(Layer):
+class Activation(Layer[Tensor]):
     """tanh or ReLU, element by element."""
 
     def __init__(self, layer: Any) -> None:
@@ -382,7 +397,7 @@ class Activation(Layer):
         self._outputs = tanh(inputs.double()) if self._is_tanh else torch.relu(inputs.double())
         return self._outputs
 
-    def backward(self, slopes: Any) -> Tensor:
+    def backward(self, slopes: Tensor) -> Tensor:
         if self._is_tanh:
             return slopes * (1 - self._outputs * self._outputs)
         return torch.where(self._outputs > 0, slopes, 0.0)

@@ -10,6 +10,7 @@ from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 
+from ..common.federation import Document
 from ..common.preflight import Refusal
 from ..common.vocabulary import UNIFORM
 from ..protocols.noisy_rounds.account import (
@@ -192,7 +193,7 @@ def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionS
 
 def promise_of(
     settings: TrainSettings, terms: RoundTerms, step: ContributionStep | None, clients: Sequence[str]
-) -> dict:
+) -> Document:
     """What everybody is told: the guarantee, and where parties have terms of their own the largest, and each party's beside it."""
     promise = guarantee_of(settings, loudest(settings, terms, clients), step).to_json()
     own = own_epsilons(settings, terms, clients)

@@ -6,7 +6,7 @@ from typing import Any
 
 from fate_dp.data_prep.class_weights import check_prior, weights_of_classes
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
-from fate_dp.privacy.policy import MODULE_NAME
+from fate_dp.privacy.ledger.policy import MODULE_NAME
 from fate_dp.privacy.validation import PARTY_ID
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
@@ -32,7 +32,7 @@ INIT_KEYS = {"random_state": 0}
 CLASS_WEIGHT_KEYS = {"prior": None, "maximum": 10.0}
 
 
-def model(value: Any) -> dict[str, Any]:
+def model(value: object) -> dict[str, Any]:
     """name (logistic_regression, mlp, cnn, scattering_linear, patch_linear, or module:NAME that each operator allowed) and params."""
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
@@ -46,7 +46,7 @@ def model(value: Any) -> dict[str, Any]:
     return filled
 
 
-def optimizer(value: Any) -> dict[str, Any]:
+def optimizer(value: object) -> dict[str, Any]:
     """FATE's optimizer dictionary: method, penalty, alpha, optimizer_params."""
     filled = mapping("optimizer", value, OPTIMIZER_KEYS)
     number("optimizer.alpha", filled["alpha"], at_least=0)
@@ -55,7 +55,7 @@ def optimizer(value: Any) -> dict[str, Any]:
     return filled
 
 
-def learning_rate_scheduler(value: Any) -> dict[str, Any]:
+def learning_rate_scheduler(value: object) -> dict[str, Any]:
     """FATE's scheduler dictionary: method, scheduler_params."""
     from .rounds.server import make_scheduler
 
@@ -66,14 +66,14 @@ def learning_rate_scheduler(value: Any) -> dict[str, Any]:
     return filled
 
 
-def init_param(value: Any) -> dict[str, Any]:
+def init_param(value: object) -> dict[str, Any]:
     """random_state: the public seed of the start weights, the same at every party."""
     filled = mapping("init_param", value, INIT_KEYS)
     number("init_param.random_state", filled["random_state"], at_least=0, at_most=2**63 - 1, whole=True)
     return filled
 
 
-def class_weights(value: Any) -> dict[str, Any]:
+def class_weights(value: object) -> dict[str, Any]:
     """prior: public probability of each class, in order, never counted from the parties' labels; maximum: of a weight."""
     filled = mapping("class_weights", value, CLASS_WEIGHT_KEYS)
     if not isinstance(filled["prior"], (list, tuple)):
@@ -87,7 +87,7 @@ def class_weights(value: Any) -> dict[str, Any]:
     return {"prior": [float(share) for share in filled["prior"]], "maximum": float(filled["maximum"])}
 
 
-def clip(value: Any) -> float | tuple[float, ...] | dict[str, Any]:
+def clip(value: object) -> float | tuple[float, ...] | dict[str, Any]:
     """A largest l2 norm, one for each round, or quantile (of the norms, followed privately) and start."""
     if isinstance(value, dict):
         filled = mapping("clip", value, {"quantile": 0.5, "start": 1.0})
@@ -100,30 +100,30 @@ def clip(value: Any) -> float | tuple[float, ...] | dict[str, Any]:
     return number("clip", value, above=0)
 
 
-def client_weights(value: Any) -> dict[str, Any]:
+def client_weights(value: object) -> dict[str, Any]:
     """Public weight of each data party's update by party id, adding up to 1; never shares of private numbers of rows."""
     if not isinstance(value, dict) or not value:
         raise Refusal(f"client_weights is {value!r}; it must map party ids to numbers that add up to 1.")
     return {str(party): number(f"client_weights.{party}", weight, above=0) for party, weight in value.items()}
 
 
-def party_epsilons(value: Any) -> dict[str, float]:
+def party_epsilons(value: object) -> dict[str, float]:
     """Epsilon of single data parties by party id, public as all parameters, so never chosen by what their records are."""
     return _by_party("party_epsilons", value, "numbers above 0")
 
 
-def party_clips(value: Any) -> dict[str, float]:
+def party_clips(value: object) -> dict[str, float]:
     """Clip of single data parties by party id, with aggregation local."""
     return _by_party("party_clips", value, "numbers above 0")
 
 
-def _by_party(name: str, value: Any, allowed: str) -> dict[str, float]:
+def _by_party(name: str, value: object, allowed: str) -> dict[str, float]:
     if not isinstance(value, dict) or not value:
         raise Refusal(f"{name} is {value!r}; it must map party ids to {allowed}.")
     return {str(party): number(f"{name}.{party}", given, above=0) for party, given in value.items()}
 
 
-def adaptive(value: Any) -> dict[str, Any]:
+def adaptive(value: object) -> dict[str, Any]:
     """contribution_share (of epsilon), power (of the contributions in the scales) and after_rounds (a quarter of them)."""
     filled = mapping("adaptive", value, ADAPTIVE_KEYS)
     number("adaptive.contribution_share", filled["contribution_share"], above=0, at_most=0.9)
@@ -133,7 +133,7 @@ def adaptive(value: Any) -> dict[str, Any]:
     return filled
 
 
-def shuffler(value: Any) -> str:
+def shuffler(value: object) -> str:
     """Party id of the host that shuffles and holds no data."""
     if not isinstance(value, str) or not PARTY_ID.fullmatch(value):
         raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that holds no data, as text.")
@@ -146,7 +146,7 @@ def module_name(name: str) -> str | None:
     return rest if rest != name and MODULE_NAME.fullmatch(rest) else None
 
 
-def _torch_optimizer(filled: dict[str, Any]) -> Any:
+def _torch_optimizer(filled: dict[str, object]) -> Any:
     """torch says best what its optimisers take; it is loaded for those who set one."""
     import torch
 
@@ -336,7 +336,7 @@ class TrainSettings:
         return {name: given[name] for name in ("records", "rounds", "batch_size")} | given
 
 
-def given_settings(given: Mapping[str, Any]) -> TrainSettings:
+def given_settings(given: Mapping[str, object]) -> TrainSettings:
     """Settings from parameters; FATE gives None for one that was not set, which means the default of the dataclass."""
     if given.get("records") is None:
         raise Refusal("records is not set; dp_homo_nn needs it: the public number of the records of all parties.")

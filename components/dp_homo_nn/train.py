@@ -8,36 +8,23 @@ Whoever failed in a round may take part in the next one.
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from fate_dp.privacy import BudgetExceeded
-from fate_dp.privacy.events import Event
-
-from ..common.federation import Context, name_of, own_party, party_of
+from ..common.federation import Context, Document, own_party, party_of
 from ..common.frames import DataFrame
 from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
-from ..protocols.noisy_rounds.parties import (
-    NOT_ONE_ROUND,
-    OUTCOME,
-    PRESENT,
-    READY,
-    ROUND,
-    keyed_aggregation,
-    outcome_of,
-    present_parties,
-    tell,
-)
+from ..protocols.noisy_rounds.parties import PRESENT, ROUND, keyed_aggregation, outcome_of, tell
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.sealed_shuffle import TooFewMessages
+from ..protocols.noisy_rounds.training import call_parties, charge, end_rounds, mean_of_round, send_charged
 from .adaptive import ContributionStep
-from .agreement import Agreement, DataAgreement, agree_on_terms
+from .agreement import HomoNNAgreement, HomoNNDataAgreement, agree_on_terms
 from .frame_rows import FrameRows
-from .model import Course, prediction_frame, summary_of, to_json, without_weights
+from .model import HomoNNCourse, prediction_frame, summary_of, to_json, without_weights
 from .models.spec import flat_weights
 from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
@@ -51,12 +38,12 @@ START, START_WEIGHTS = "start", "start_weights"
 CONTRIBUTIONS, SCALES = "contributions", "scales"
 
 
-def aggregation_of(ctx: Context, agreement: Agreement) -> Aggregation:
+def aggregation_of(ctx: Context, agreement: HomoNNAgreement) -> Aggregation:
     """This party's part of the trust model, with the keys that it needs of others."""
     return keyed_aggregation(ctx, agreement.terms, agreement.federation, agreement.settings.message_splitting)
 
 
-def relay_rounds(ctx: Context, agreement: Agreement) -> int:
+def relay_rounds(ctx: Context, agreement: HomoNNAgreement) -> int:
     """At the shuffler, a host without data: all rounds of a training; returns how many messages were passed on."""
     server, aggregation, passed_on = agreement.federation.server, aggregation_of(ctx, agreement), 0
     assert isinstance(aggregation, Shuffle)
@@ -73,8 +60,8 @@ def relay_rounds(ctx: Context, agreement: Agreement) -> int:
 class Serving:
     """Public weights, which move along the noisy means that are opened here; nothing in here sees a record."""
 
-    def __init__(self, ctx: Context, agreement: Agreement) -> None:
-        settings, self._federation, self._course = agreement.settings, agreement.federation, Course()
+    def __init__(self, ctx: Context, agreement: HomoNNAgreement) -> None:
+        settings, self._federation, self._course = agreement.settings, agreement.federation, HomoNNCourse()
         self._terms, self._step = agreement.terms, agreement.step
         start = party_of(ctx.sub_ctx(START), self._federation.guest).get(START_WEIGHTS)
         assert settings.optimizer is not None
@@ -82,7 +69,7 @@ class Serving:
         self._server = Server(self._terms, start, settings.optimizer, scheduler, factor, settings.averaging)
         self._aggregation = aggregation_of(ctx, agreement)
 
-    def all_rounds(self, ctx: Context) -> Course:
+    def all_rounds(self, ctx: Context) -> HomoNNCourse:
         """All rounds of a training; the weights go to the data parties at the end, or why there are none to everybody."""
         course, server, step = self._course, self._server, self._step
         for number, round_ctx in ctx.on_iterations.ctxs_range(self._terms.rounds):
@@ -94,38 +81,27 @@ class Serving:
             if course.problem:
                 break
             self._one_round(round_ctx, number)
-        if not course.problem and len(course.run) == len(course.lost):
-            course.problem = NOT_ONE_ROUND
-        self._tell(ctx.sub_ctx(OUTCOME), OUTCOME, asdict(course), {"weights": server.final_weights})
-        if course.problem:
-            raise ValueError(course.problem)
+        end_rounds(ctx, self._federation, course, {"weights": server.final_weights})
         return course
 
     def _one_round(self, ctx: Context, number: int) -> None:
-        present, clip = self._present(ctx, number), self._server.clip(number)
-        self._tell(ctx, PRESENT, present)
-        if not present:
-            self._course.aborted.append(number)
+        mean, _ = mean_of_round(ctx, self._aggregation, number, self._server.clip(number), self._course)
+        if mean is None:
             return
-        self._course.run.append(number)
         try:
-            weights = self._server.step(self._aggregation.receive(FateChannel(ctx), present, number, clip))
+            weights = self._server.step(mean)
             with np.errstate(over="ignore"):
                 if not np.isfinite(weights.astype(np.float32)).all():
                     # Modules compute in float32, in which larger numbers are infinite.
                     problem = "The weights left the range of float32: training has diverged; lower the learning rate."
                     raise NotFinite(problem)
-        except (RoundLost, TooFewMessages) as error:
-            logger.warning(f"round {number} is spent and gives no step: {error}")
-            self._course.lost.append(number)
         except NotFinite as error:
             self._course.problem = str(error)
 
     def _scaled_terms(self, ctx: Context, step: ContributionStep) -> RoundTerms:
         """Those of the rounds to come, with scales from contributions that are released here; without, where it fails."""
         self._tell(ctx, ROUND, {"weights": self._server.weights})
-        present = self._present(ctx, step.before_round)
-        self._tell(ctx, PRESENT, present)
+        present = call_parties(ctx, self._aggregation, step.before_round)
         mean = None
         if present:
             self._course.contributions = "released"
@@ -139,14 +115,11 @@ class Serving:
             return self._terms
         return replace(self._terms, scales=tuple(party_of(ctx, self._federation.guest).get(SCALES)))
 
-    def _present(self, ctx: Context, number: int) -> list[str]:
-        return present_parties(ctx, self._federation, self._aggregation, number)
-
-    def _tell(self, ctx: Context, name: str, everybody: Any, data_parties: dict | None = None) -> None:
+    def _tell(self, ctx: Context, name: str, everybody: object, data_parties: Document | None = None) -> None:
         tell(ctx, self._federation, name, everybody, data_parties)
 
 
-def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple[np.ndarray, Course]:
+def take_part(ctx: Context, agreement: HomoNNDataAgreement, frame: DataFrame) -> tuple[np.ndarray, HomoNNCourse]:
     """All rounds at a party with records; returns the final weights, float64 (d,), the same at every data party.
 
     Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom.
@@ -157,7 +130,7 @@ def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple
     if me == federation.guest:
         party_of(ctx.sub_ctx(START), server).put(START_WEIGHTS, flat_weights(agreement.source.module()))
     aggregation = aggregation_of(ctx, agreement)
-    member = Member(agreement, frame, federation.data.index(me))
+    member = HomoNNMember(agreement, frame, federation.data.index(me))
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         if step is not None and number == step.before_round:
             _release_contributions(round_ctx.sub_ctx(CONTRIBUTIONS), step, member, aggregation)
@@ -166,26 +139,19 @@ def take_part(ctx: Context, agreement: DataAgreement, frame: DataFrame) -> tuple
             break
         logger.info("round %d of %d begins", number + 1, terms.rounds)
         contribution = member.contribution(message["weights"], number, message["clip"])
-        party_of(round_ctx, server).put(READY, contribution is not None)
-        present = party_of(round_ctx, server).get(PRESENT)
-        if name_of(me) in present:
-            charged = member.charge_round(number)
-            aggregation.send(FateChannel(round_ctx), contribution if charged else None, present)
-            member.mark_released(charged)
+        send_charged(round_ctx, aggregation, contribution, agreement.charges, partial(member.charge_round, number))
     outcome = outcome_of(ctx, server)
-    return outcome.pop("weights"), Course(**outcome)
+    return outcome.pop("weights"), HomoNNCourse(**outcome)
 
 
-def _release_contributions(ctx: Context, step: ContributionStep, member: Member, aggregation: Aggregation) -> None:
+def _release_contributions(
+    ctx: Context, step: ContributionStep, member: HomoNNMember, aggregation: Aggregation
+) -> None:
     """This party's part of the step before adaptive noise; afterwards the member's rounds have scales, or it failed."""
     me, server = own_party(ctx), party_of(ctx, aggregation.federation.server)
     share = member.contribution_share(step, server.get(ROUND)["weights"])
-    server.put(READY, share is not None)
-    present = server.get(PRESENT)
-    if name_of(me) in present:
-        charged = member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")
-        aggregation.send(FateChannel(ctx), share if charged else None, present)
-        member.mark_released(charged)
+    purpose = "dp_homo_nn, contributions for adaptive noise"
+    send_charged(ctx, aggregation, share, member.charges, partial(charge, member.charges, [(step.event, 1)], purpose))
     mean = server.get(CONTRIBUTIONS)
     if mean is not None:
         scales = member.scale(mean)
@@ -193,11 +159,12 @@ def _release_contributions(ctx: Context, step: ContributionStep, member: Member,
             server.put(SCALES, list(scales))
 
 
-class Member:
+class HomoNNMember:
     """What this party computes and charges; nothing in here sends anything."""
 
-    def __init__(self, agreement: DataAgreement, frame: DataFrame, position: int) -> None:
+    def __init__(self, agreement: HomoNNDataAgreement, frame: DataFrame, position: int) -> None:
         self._agreement, self._position, self._terms = agreement, position, agreement.terms
+        self.charges = agreement.charges
         self._rows = FrameRows(frame, agreement.source)
         self._client = Client(self._rows, self._terms, position=position)
         self._charged = ChargedRounds(agreement.settings, agreement.terms.at(position))
@@ -228,35 +195,21 @@ class Member:
         return scales
 
     def charge_round(self, number: int) -> bool:
-        """As ``charge``, for a round that this party sends in."""
+        """`charge` for a round that this party sends in."""
         purpose = f"dp_homo_nn, aggregation {self._terms.aggregation}"
-        charged = self.charge(self._charged.added_by(number), purpose)
+        charged = charge(self.charges, self._charged.added_by(number), purpose)
         if charged:
             self._charged.add(number)
         return charged
 
-    def charge(self, events: list[tuple[Event, int]], purpose: str) -> bool:
-        """Whether the ledger holds these events now; not where the cap does not allow them any more."""
-        try:
-            self._agreement.charges.record(events, purpose)
-            return True
-        except BudgetExceeded:
-            logger.exception("this party sends nothing: another job took what was left of the cap")
-            return False
 
-    def mark_released(self, charged: bool) -> None:
-        """Note that what was charged has left, if it was."""
-        if charged:
-            self._agreement.charges.mark_released()
-
-
-def train_party(ctx: Context, given: dict, frame: DataFrame | None) -> tuple[dict, DataFrame | None]:
+def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple[Document, DataFrame | None]:
     """This party's part of a training: the model document, and the prediction frame of its own rows or None.
 
     The parameters of the job are None where they were not set; arbiter and shuffler have no table.
     """
     agreement = agree_on_terms(ctx, given, frame)
-    if isinstance(agreement, DataAgreement):
+    if isinstance(agreement, HomoNNDataAgreement):
         from fate.ml.utils.predict_tools import TRAIN_SET
 
         assert frame is not None, "Its check has passed."

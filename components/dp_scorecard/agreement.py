@@ -11,7 +11,7 @@ from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common import frames
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, remembered_dataset
-from ..common.federation import Context, data_parties, name_of, others, own_party
+from ..common.federation import Context, Document, data_parties, name_of, others, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import (
@@ -35,7 +35,7 @@ REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does
 
 
 @dataclass(frozen=True)
-class Terms:
+class ScorecardTerms:
     """The public terms of a training, the guest's part first.
 
     Attributes:
@@ -50,7 +50,7 @@ class Terms:
     key_length: int
 
     @classmethod
-    def from_wire(cls, wire: dict) -> Terms:
+    def from_wire(cls, wire: Document) -> ScorecardTerms:
         """What the guest sent; raises ValueError unless it is what `to_wire` makes."""
         try:
             counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
@@ -58,7 +58,7 @@ class Terms:
         except (KeyError, TypeError) as error:
             raise Refusal("The guest's terms are none of dp_scorecard.") from error
 
-    def to_wire(self) -> dict:
+    def to_wire(self) -> Document:
         """Builtins."""
         return {**vars(self), "counts": list(map(list, self.counts)), "multipliers": list(self.multipliers)}
 
@@ -103,7 +103,7 @@ class Shapes:
 
 
 @dataclass
-class PartyPreflight(Preflight):
+class ScorecardPreflight(Preflight):
     """What guest and hosts check alike.
 
     Attributes:
@@ -117,7 +117,7 @@ class PartyPreflight(Preflight):
 
     settings: TrainSettings
     frame: DataFrame
-    binning_model: dict | None
+    binning_model: Document | None
     reads: int = 1
     sizes: BinnedRows = field(init=False)
     ordered: tuple[int, ...] = field(init=False)
@@ -126,7 +126,7 @@ class PartyPreflight(Preflight):
     charges: Charges | None = field(init=False, default=None)
     noise: TableNoise = field(init=False, repr=False)
 
-    def prepare(self, labelled: bool) -> dict:
+    def prepare(self, labelled: bool) -> Document:
         """Checks of the table and of the budget; the facts of this party."""
         frame, settings = self.frame, self.settings
         frames.require_rows(frame)
@@ -169,17 +169,17 @@ class PartyPreflight(Preflight):
         """Roles of all who learn what is computed from the noisy sums."""
         return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
 
-    def charge(self, terms: Terms) -> None:
+    def charge(self, terms: ScorecardTerms) -> None:
         """Draw this party's noise, and charge it before anything is sent."""
         self.draw(terms)
         if self.charges is not None and self.noise.event is not None:
             self.charges.record([(self.noise.event, self.reads)], PURPOSE)
 
-    def draw(self, terms: Terms) -> None:
+    def draw(self, terms: ScorecardTerms) -> None:
         """Fresh noise for a training, of the event that was charged: its scale depends on columns and bins alone."""
         self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
 
-    def promise(self) -> dict:
+    def promise(self) -> Document:
         """For the model's metadata: what this party's data were promised."""
         epsilon = self.settings.epsilon if self.charges is not None else None
         return {
@@ -191,13 +191,13 @@ class PartyPreflight(Preflight):
             "observers": list(self.observers),
         }
 
-    def meta(self, terms: Terms) -> dict:
+    def meta(self, terms: ScorecardTerms) -> Document:
         """The model's metadata beside its classes and its scale."""
         return {"threshold": self.settings.threshold, "noise": self.promise(), "rows": terms.rows}
 
 
 @dataclass
-class GuestPreflight(PartyPreflight):
+class ScorecardGuestPreflight(ScorecardPreflight):
     """The guest's checks.
 
     Attributes:
@@ -209,10 +209,10 @@ class GuestPreflight(PartyPreflight):
     labels: LabelPrivacy | None = field(init=False, default=None)
     moments: LabelMoments | None = field(init=False, default=None)
     label_noise: LabelNoise | None = field(init=False, default=None, repr=False)
-    terms: Terms = field(init=False)
+    terms: ScorecardTerms = field(init=False)
     shapes: Shapes = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         frame, settings, home = self.frame, self.settings, home_of(self.ctx)
         if frame.schema.label_name is None:
             raise Refusal("The guest's table has no label column; upload it with label_name set.")
@@ -247,7 +247,7 @@ class GuestPreflight(PartyPreflight):
         multiplier = noise_multiplier_for(settings.epsilon, settings.delta)
         self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])
 
-    def charge(self, terms: Terms) -> None:
+    def charge(self, terms: ScorecardTerms) -> None:
         """Also of noise on labels."""
         super().charge(terms)
         source = self.settings.label_source
@@ -255,7 +255,7 @@ class GuestPreflight(PartyPreflight):
             claim_true_labels(home_of(self.ctx), self.frame, source)
             self.charges.record([(self.label_noise.event, self.reads)], PURPOSE)
 
-    def draw(self, terms: Terms) -> None:
+    def draw(self, terms: ScorecardTerms) -> None:
         """Also noise on labels."""
         super().draw(terms)
         settings = self.settings
@@ -264,11 +264,11 @@ class GuestPreflight(PartyPreflight):
             self.moments = label_moments_of(columns, noise_multiplier_for(settings.epsilon, settings.delta))
             self.label_noise = self.moments.draw(sum(rows.bins for rows in terms.sizes), self.observers)
 
-    def meta(self, terms: Terms) -> dict:
+    def meta(self, terms: ScorecardTerms) -> Document:
         """Also what the labels were promised."""
         return {**super().meta(terms), "privacy": {} if self.labels is None else self.labels.to_json("none")}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         own, settings = self.sizes, self.settings
         names = [name_of(party) for party in data_parties(self.ctx)[1:]]
         frames.check_aligned(self.frame, hosts)
@@ -280,7 +280,7 @@ class GuestPreflight(PartyPreflight):
                         f"{field_name} is {wanted} at the guest and {facts[field_name]} at {name}; both must be the same."
                     )
         of_hosts = [hosts[name] for name in names]
-        self.terms = Terms(
+        self.terms = ScorecardTerms(
             self.frame.shape[0],
             settings.privacy,
             (own.counts, *(tuple(facts["counts"]) for facts in of_hosts)),
@@ -299,16 +299,16 @@ class GuestPreflight(PartyPreflight):
 
 
 @dataclass
-class HostPreflight(PartyPreflight):
+class ScorecardHostPreflight(ScorecardPreflight):
     """A host's checks."""
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         frames.refuse_label(self.frame)
         return self.prepare(labelled=False)
 
-    def accept(self, wire: dict) -> Terms:
+    def accept(self, wire: Document) -> ScorecardTerms:
         """Take the guest's terms, which must say of this host what it said itself; draw and charge its noise."""
-        terms, position = Terms.from_wire(wire), data_parties(self.ctx).index(own_party(self.ctx))
+        terms, position = ScorecardTerms.from_wire(wire), data_parties(self.ctx).index(own_party(self.ctx))
         told = (terms.rows, terms.privacy, terms.key_length, terms.counts[position], terms.multipliers[position])
         settings = self.settings
         own = (

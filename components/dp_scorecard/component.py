@@ -1,17 +1,16 @@
 """FATE entry point of ``dp_scorecard``: an additive model on bins of guest and hosts, as a table of points."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-def dp_scorecard(ctx: Any, role: Role) -> None:
+def dp_scorecard(ctx: Context, role: Role) -> None:
     """An additive model on bins of guest and hosts as a table of points: stages train, predict and cross_validation."""
 
 
@@ -19,7 +18,7 @@ def dp_scorecard(ctx: Any, role: Role) -> None:
 @with_plain_messages(MESSAGES)
 @with_parameters
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: TrainSettings,
@@ -37,7 +36,7 @@ def train(
 @with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     input_model: cpn.json_model_input(roles=[GUEST, HOST]),
@@ -57,7 +56,7 @@ def predict(
 @with_plain_messages(MESSAGES)
 @with_parameters
 def cross_validation(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     cv_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: TrainSettings,

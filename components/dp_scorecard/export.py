@@ -18,6 +18,7 @@ from scipy.special import expit
 
 from fate_dp.privacy.bins import ColumnBins, TableBins
 
+from ..common.federation import Document
 from .model import Scorecard
 
 GUEST = "guest"
@@ -42,7 +43,7 @@ class Characteristic:
     points: tuple[int, ...]
     bins: ColumnBins | None = None
 
-    def points_of(self, given: Any) -> int:
+    def points_of(self, given: object) -> int:
         """Of a value, or of the number of its bin where no bins are known.
 
         Raises:
@@ -62,7 +63,7 @@ class Characteristic:
         return self.points[given]
 
 
-def characteristics(document: dict, binning: Binning | None = None) -> dict[str, Characteristic]:
+def characteristics(document: Document, binning: Binning | None = None) -> dict[str, Characteristic]:
     """Every column by its name; a host's is called ``host 10000: x0`` at the guest.
 
     Raises:
@@ -84,7 +85,7 @@ def characteristics(document: dict, binning: Binning | None = None) -> dict[str,
     return found
 
 
-def _bins_of(party: str, model: dict, counts: tuple[int, ...]) -> list[ColumnBins]:
+def _bins_of(party: str, model: Document, counts: tuple[int, ...]) -> list[ColumnBins]:
     try:
         bins = TableBins.from_wire(model["bins"])
     except (KeyError, TypeError) as error:
@@ -96,7 +97,7 @@ def _bins_of(party: str, model: dict, counts: tuple[int, ...]) -> list[ColumnBin
     return list(bins.columns)
 
 
-def with_ridge(document: dict, ridge: float) -> dict:
+def with_ridge(document: Document, ridge: float) -> Document:
     """The document of the scorecard under another ridge, one of its ridge_path.
 
     Raises:
@@ -108,12 +109,12 @@ def with_ridge(document: dict, ridge: float) -> dict:
     return {**document, "data": {"scorecard": path[ridge]}}
 
 
-def parts_of(document: dict) -> dict[str, list[int]]:
+def parts_of(document: Document) -> dict[str, list[int]]:
     """The points of every column's bins, by column."""
     return {name: list(column.points) for name, column in characteristics(document).items()}
 
 
-def contributions(document: dict, record: Mapping[str, Any], binning: Binning | None = None) -> dict[str, int]:
+def contributions(document: Document, record: Mapping[str, object], binning: Binning | None = None) -> dict[str, int]:
     """The points that each of the columns in ``record`` adds.
 
     Raises:
@@ -122,18 +123,18 @@ def contributions(document: dict, record: Mapping[str, Any], binning: Binning | 
     return _contributions(characteristics(document, binning), record)
 
 
-def _contributions(columns: Mapping[str, Characteristic], record: Mapping[str, Any]) -> dict[str, int]:
+def _contributions(columns: Mapping[str, Characteristic], record: Mapping[str, object]) -> dict[str, int]:
     for name in record:
         if name not in columns:
             raise ValueError(f"The scorecard has no column {name!r}; its columns are {', '.join(columns)}.")
     return {name: columns[name].points_of(given) for name, given in record.items()}
 
 
-def function_of(document: dict, binning: Binning | None = None) -> Scorer:
+def function_of(document: Document, binning: Binning | None = None) -> Scorer:
     """A function of one record, of all columns, that gives its points and probability."""
     card, columns = Scorecard.from_json(document), characteristics(document, binning)
 
-    def score(record: Mapping[str, Any]) -> Scored:
+    def score(record: Mapping[str, object]) -> Scored:
         missing = sorted(set(columns) - set(record))
         if missing:
             raise ValueError(f"The record has no {missing[0]!r}; a score needs all {len(columns)} columns.")
@@ -143,14 +144,14 @@ def function_of(document: dict, binning: Binning | None = None) -> Scorer:
     return score
 
 
-def reasons(document: dict, record: Mapping[str, Any], binning: Binning | None = None) -> list[tuple[str, int]]:
+def reasons(document: Document, record: Mapping[str, object], binning: Binning | None = None) -> list[tuple[str, int]]:
     """(column, points below the best of its bins), most first: why a record has no more points than it has."""
     columns = characteristics(document, binning)
     lost = {name: max(columns[name].points) - points for name, points in _contributions(columns, record).items()}
     return sorted(((name, points) for name, points in lost.items() if points), key=lambda each: (-each[1], each[0]))
 
 
-def picture(document: dict, path: str | Path, binning: Binning | None = None) -> None:
+def picture(document: Document, path: str | Path, binning: Binning | None = None) -> None:
     """A PNG with one panel for each column: the points of its bins, which is the shape of its part in the score."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

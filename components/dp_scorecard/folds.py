@@ -14,14 +14,14 @@ from typing import Any
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common.charges import home_of, job_of, remembered_dataset
-from ..common.federation import Context, check_roles
+from ..common.federation import Context, Document, check_roles
 from ..common.frames import DataFrame
 from ..common.preflight import Refusal, show_summary
 from ..common.vocabulary import NONE
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import FOLD_ROWS, figures, prediction_frame
 from ..protocols.score_counts import CountedScores
-from .agreement import GuestPreflight, HostPreflight, PartyPreflight
+from .agreement import ScorecardGuestPreflight, ScorecardHostPreflight, ScorecardPreflight
 from .predict import ShownPoints, ask_points, give_points
 from .settings import TrainSettings
 from .tables import binned_rows
@@ -30,7 +30,7 @@ from .train import fit_guest, fit_host, keys_of, summary_of
 FOLDS = "n_splits"
 
 
-def check_folds(checks: PartyPreflight) -> dict:
+def check_folds(checks: ScorecardPreflight) -> Document:
     """Refuse a table with fewer rows than folds; the fact that all parties must have in common."""
     if checks.reads > checks.frame.shape[0]:
         raise Refusal(
@@ -40,13 +40,13 @@ def check_folds(checks: PartyPreflight) -> dict:
 
 
 @dataclass
-class GuestFolds(GuestPreflight):
+class GuestFolds(ScorecardGuestPreflight):
     """The guest's checks before the first fold; ``reads`` is the number of folds."""
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         return {**super().check(), **check_folds(self)}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts[FOLDS] != self.reads:
                 raise Refusal(
@@ -56,12 +56,12 @@ class GuestFolds(GuestPreflight):
 
 
 @dataclass
-class HostFolds(HostPreflight):
+class HostFolds(ScorecardHostPreflight):
     """A host's checks before the first fold; its cap must allow the points of as many scorecards as there are folds."""
 
     counted: CountedScores = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         facts = {**super().check(), **check_folds(self)}
         home = home_of(self.ctx)
         dataset = remembered_dataset(home, self.frame)
@@ -72,7 +72,11 @@ class HostFolds(HostPreflight):
 
 
 def validate_guest(
-    ctx: Context, settings: TrainSettings, folds: dict[str, Any], frame: DataFrame, binning_model: dict | None = None
+    ctx: Context,
+    settings: TrainSettings,
+    folds: dict[str, Any],
+    frame: DataFrame,
+    binning_model: Document | None = None,
 ) -> Iterator[DataFrame]:
     """Yields the prediction frame of each fold's held-out rows."""
     from fate.ml.utils.predict_tools import VALIDATE_SET
@@ -98,7 +102,11 @@ def validate_guest(
 
 
 def validate_host(
-    ctx: Context, settings: TrainSettings, folds: dict[str, Any], frame: DataFrame, binning_model: dict | None = None
+    ctx: Context,
+    settings: TrainSettings,
+    folds: dict[str, Any],
+    frame: DataFrame,
+    binning_model: Document | None = None,
 ) -> None:
     """Train every fold with the guest, and show it this host's part of the held-out rows' points."""
     check_roles(ctx, arbiter=False)

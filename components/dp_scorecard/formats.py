@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from xml.etree import ElementTree
 
+from ..common.federation import Document
 from .export import Binning, Characteristic, characteristics
 from .model import Scorecard
 
@@ -19,7 +20,7 @@ SCORE, PROBABILITY, TARGET = "points", "probability_of_1", "label"
 COLUMNS, CUTS, CATEGORIES, MISSING, POINTS = "columns", "cuts", "categories", "missing", "points"
 
 
-def pmml(document: dict, binning: Binning | None = None) -> str:
+def pmml(document: Document, binning: Binning | None = None) -> str:
     """The scorecard as a PMML document, a text."""
     columns, card = characteristics(document, binning), Scorecard.from_json(document)
     root = ElementTree.Element("PMML", {"xmlns": NAMESPACE, "version": "4.4"})
@@ -152,7 +153,7 @@ def score(record):
 '''
 
 
-def python_source(document: dict, binning: Binning | None = None) -> str:
+def python_source(document: Document, binning: Binning | None = None) -> str:
     """A module's text: a function ``score`` of one record that needs neither FATE nor FATE-DP."""
     card, listed = Scorecard.from_json(document), {}
     for name, column in characteristics(document, binning).items():

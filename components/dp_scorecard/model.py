@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from ..common.federation import Document
 from ..common.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .additive import Calibration, Scale, slices
@@ -25,7 +26,7 @@ class Points:
     weights: np.ndarray
     points: np.ndarray
 
-    def to_json(self) -> list[dict]:
+    def to_json(self) -> list[Document]:
         """Builtins, a column each."""
         return [
             {"column": name, "weights": self.weights[place].tolist(), "points": self.points[place].tolist()}
@@ -33,7 +34,7 @@ class Points:
         ]
 
     @classmethod
-    def from_json(cls, columns: Sequence[dict]) -> Points:
+    def from_json(cls, columns: Sequence[Document]) -> Points:
         """The inverse of `to_json`."""
         return cls(
             tuple(column["column"] for column in columns),
@@ -66,9 +67,9 @@ class Scorecard:
     calibration: Calibration
     path: tuple[tuple[float, Scorecard], ...] = ()
 
-    def to_json(self, meta: dict) -> dict:
+    def to_json(self, meta: Document) -> Document:
         """The document of FATE's JSON model."""
-        data: dict = {"scorecard": self._columns()}
+        data: Document = {"scorecard": self._columns()}
         if self.path:
             data["ridge_path"] = [{"ridge": ridge, "scorecard": card._columns()} for ridge, card in self.path]
         return {
@@ -76,7 +77,7 @@ class Scorecard:
             "meta": {"family": "binomial", "labels": class_names(BINARY), "scale": asdict(self.scale), **meta},
         }
 
-    def _columns(self) -> dict:
+    def _columns(self) -> Document:
         return {
             "base_points": self.base,
             "columns": self.own.to_json(),

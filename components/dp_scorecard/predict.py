@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common import frames
 from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
-from ..common.federation import Context, check_roles, data_parties, name_of
+from ..common.federation import Context, Document, check_roles, data_parties, name_of
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
@@ -64,24 +63,24 @@ class ShownPoints(CountedScores):
 
 
 @dataclass
-class GuestPreflight(Preflight):
+class PointsGuestPreflight(Preflight):
     """The guest's checks; ``labels`` is what its ledger knows of the labels of the rows."""
 
     settings: PredictSettings
-    document: dict
+    document: Document
     frame: DataFrame
     card: Scorecard = field(init=False)
     rows: Table = field(init=False)
     labels: LabelPrivacy | None = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         self.card = self.scorecard()
         self.rows = binned_table(self.frame, self.card)
         self.labels = refuse_true_labels_of_released_records(home_of(self.ctx), self.frame)
         check_true_labels(self.settings.true_labels, self.frame.schema.label_name is not None, self.labels)
         return {}
 
-    def check_scoring(self, hosts: dict[str, dict]) -> None:
+    def check_scoring(self, hosts: dict[str, Document]) -> None:
         """All parties must mean one kind of scoring."""
         for name, facts in hosts.items():
             if facts["scoring"] != self.settings.scoring:
@@ -93,7 +92,7 @@ class GuestPreflight(Preflight):
         """The columns that the table must have."""
         return Scorecard.from_json(self.document)
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         self.check_scoring(hosts)
         frames.check_aligned(self.frame, hosts)
         for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
@@ -110,7 +109,7 @@ class GuestPreflight(Preflight):
 
 
 @dataclass
-class PlainPreflight(GuestPreflight):
+class PlainPreflight(PointsGuestPreflight):
     """The guest's checks where it has all columns: its own, then those of every host in the order of the model."""
 
     def scorecard(self) -> Scorecard:
@@ -131,7 +130,7 @@ class PlainPreflight(GuestPreflight):
         )
         return replace(card, own=joined, hosts={})
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         self.check_scoring(hosts)
         return {}
 
@@ -140,21 +139,21 @@ class PlainPreflight(GuestPreflight):
 class PlainHost(Preflight):
     """A host that nothing is asked of."""
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         return {"scoring": PLAIN}
 
 
 @dataclass
-class HostPreflight(Preflight):
+class PointsHostPreflight(Preflight):
     """A host's checks; ``shown`` is its consent."""
 
-    document: dict
+    document: Document
     frame: DataFrame
     card: Scorecard = field(init=False)
     rows: Table = field(init=False)
     shown: ShownPoints = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         require_table(self.frame)
         frames.refuse_label(self.frame)
         self.card = Scorecard.from_json(self.document)
@@ -190,12 +189,12 @@ def points_digest(points: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(points, dtype="<i8").tobytes()).hexdigest()
 
 
-def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame | None) -> DataFrame:
+def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame | None) -> DataFrame:
     """Returns the prediction frame in FATE's format; the score is P(y = 1)."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_roles(ctx, arbiter=False)
-    checks = (PlainPreflight if settings.scoring == PLAIN else GuestPreflight)(ctx, settings, document, frame)
+    checks = (PlainPreflight if settings.scoring == PLAIN else PointsGuestPreflight)(ctx, settings, document, frame)
     checks.agree()
     card = checks.card
     if settings.scoring == PLAIN:
@@ -207,13 +206,13 @@ def predict_guest(ctx: Context, settings: PredictSettings, document: dict, frame
     return scored
 
 
-def predict_host(ctx: Context, settings: PredictSettings, document: dict, frame: DataFrame | None) -> None:
+def predict_host(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame | None) -> None:
     """Counts the release in this host's ledger, then sends its part of every record's points; with scoring plain neither."""
     check_roles(ctx, arbiter=False)
     if settings.scoring == PLAIN:
         PlainHost(ctx).agree()
         return
-    checks = HostPreflight(ctx, document, frame)
+    checks = PointsHostPreflight(ctx, document, frame)
     checks.agree()
     checks.shown.record()
     give_points(ctx.sub_ctx("predict"), checks.rows, checks.card)
@@ -236,7 +235,7 @@ def _points(block: Binned, card: Scorecard, base: int) -> np.ndarray:
     return card.own.of_rows(block.places) + base
 
 
-def _added(own: np.ndarray, received: Any) -> np.ndarray:
+def _added(own: np.ndarray, received: object) -> np.ndarray:
     if not isinstance(received, np.ndarray) or received.dtype.kind != "i" or received.shape != own.shape:
         raise ValueError(f"A host sent something else than whole points of {len(own)} rows.")
     total: np.ndarray = own + received

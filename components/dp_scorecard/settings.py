@@ -8,6 +8,7 @@ from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.mechanisms.contingency_tables import MAX_TOTAL, MIN_BINS
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
+from ..common.federation import Document
 from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
 from ..common.preflight import Refusal
 from ..common.vocabulary import LABEL, NONE, RECORD, delta_parameter, he_parameter
@@ -20,7 +21,7 @@ JOINT, PLAIN = "joint", "plain"
 MAX_PATH = 32
 
 
-def bins(value: Any) -> int | dict[str, int]:
+def bins(value: object) -> int | dict[str, int]:
     """A whole number of bins for every column, or a mapping {column: number of bins} that names all of them."""
     if value == {}:
         raise Refusal("bins is {}; a mapping must name every column.")
@@ -32,21 +33,21 @@ def bins(value: Any) -> int | dict[str, int]:
     }
 
 
-def monotone(value: Any) -> dict[str, str]:
+def monotone(value: object) -> dict[str, str]:
     """A mapping {column: increasing or decreasing}: how the odds of the label 1 may change from bin to bin."""
     if not isinstance(value, dict):
         raise Refusal(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
     return {str(name): choice(f"monotone of {name!r}", each, (INCREASING, DECREASING)) for name, each in value.items()}
 
 
-def ridge_path(value: Any) -> tuple[float, ...]:
+def ridge_path(value: object) -> tuple[float, ...]:
     """A list of up to 32 multiples of the ridge, each greater than 0."""
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= MAX_PATH:
         raise Refusal(f"ridge_path is {value!r}; it must be a list of 1 to {MAX_PATH} multiples of the ridge.")
     return tuple(float(number("ridge_path", each, above=0)) for each in value)
 
 
-def epsilon(value: Any) -> float:
+def epsilon(value: object) -> float:
     """A finite number greater than 0."""
     return float(number("epsilon", value, above=0))
 
@@ -114,7 +115,7 @@ class TrainSettings:
         """Of the points."""
         return Scale(self.base_points, self.base_odds, self.points_to_double)
 
-    def counts(self, columns: Sequence[str], binning_model: dict | None = None) -> tuple[int, ...]:
+    def counts(self, columns: Sequence[str], binning_model: Document | None = None) -> tuple[int, ...]:
         """The number of bins of each of a table's columns, by ``bins`` or by the model of the step that made the bins.
 
         Raises:
@@ -137,7 +138,7 @@ class TrainSettings:
         assert self.bins is not None, "One of both was given."
         return (self.bins,) * len(columns)
 
-    def ordered(self, columns: Sequence[str], binning_model: dict | None = None) -> tuple[int, ...]:
+    def ordered(self, columns: Sequence[str], binning_model: Document | None = None) -> tuple[int, ...]:
         """How many bins of each column have neighbours: all, but for those of rare categories and of missing values."""
         if binning_model is None:
             return self.counts(columns)
@@ -151,7 +152,7 @@ class TrainSettings:
         return {list(columns).index(name): direction for name, direction in asked.items()}
 
 
-def _bins_of(binning_model: dict) -> TableBins:
+def _bins_of(binning_model: Document) -> TableBins:
     if not isinstance(binning_model, dict) or "bins" not in binning_model:
         raise Refusal("binning_model holds no bins; connect the output_model of dp_binning.")
     return TableBins.from_wire(binning_model["bins"])

@@ -84,7 +84,7 @@ class TableShares:
     own: np.ndarray
     cross: dict[int, np.ndarray]
 
-    def noisy(self, noise: TableNoise) -> dict[str, Any]:
+    def noisy(self, noise: TableNoise) -> dict[str, object]:
         """Its own tables and shares, both with its own noise, as integers in units of 2^-36: a host's message."""
         return {
             "own": (self.own.astype(object) << FRACTION_BITS) + noise.own.astype(object),
@@ -163,8 +163,8 @@ def _encrypt(block: Binned, bins: int, encryption: Any, layout: SlotLayout, expe
 
 
 def _add(
-    pairs: Iterable[tuple[Any, tuple[Binned, bytes]]], bins: int, columns: int, layout: SlotLayout, key: PublicKey
-) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    pairs: Iterable[tuple[object, tuple[Binned, bytes]]], bins: int, columns: int, layout: SlotLayout, key: PublicKey
+) -> Iterator[tuple[object, tuple[int, ...]]]:
     """The sums of one partition, merged: they are as many whatever the number of blocks."""
     found: tuple[int, ...] | None = None
     first = None

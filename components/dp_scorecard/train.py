@@ -15,13 +15,13 @@ import numpy as np
 
 from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS
 
-from ..common.federation import Context, check_roles, data_parties, name_of, own_party
+from ..common.federation import Context, Document, check_roles, data_parties, name_of, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import show_summary
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.shared_descent import Keys, exchange_keys
 from .additive import Calibration, calibrate, constrained, label_ridge, merged, solve
-from .agreement import GuestPreflight, HostPreflight, PartyPreflight, Terms
+from .agreement import ScorecardGuestPreflight, ScorecardHostPreflight, ScorecardPreflight, ScorecardTerms
 from .model import Points, Scorecard
 from .settings import TrainSettings
 from .tables import added_up, gather
@@ -48,7 +48,7 @@ class Fit(NamedTuple):
     fits: list[Fitted]
 
 
-def fit_tables(checks: GuestPreflight, terms: Terms, joint: np.ndarray) -> Fit:
+def fit_tables(checks: ScorecardGuestPreflight, terms: ScorecardTerms, joint: np.ndarray) -> Fit:
     """Weights from all parties' tables with their noise; with privacy label X^T t gets the noise of labels here."""
     target = terms.sizes[0].bins
     bins = np.delete(np.arange(len(joint)), target)
@@ -65,10 +65,12 @@ def fit_tables(checks: GuestPreflight, terms: Terms, joint: np.ndarray) -> Fit:
     return Fit(counts, linear, fits)
 
 
-def train_guest(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: dict | None = None) -> dict:
+def train_guest(
+    ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None
+) -> Document:
     """Returns the guest's JSON model."""
     check_roles(ctx, arbiter=False)
-    checks = GuestPreflight(ctx, settings, frame, binning_model)
+    checks = ScorecardGuestPreflight(ctx, settings, frame, binning_model)
     checks.agree()
     terms = checks.terms
     scorecard = fit_guest(ctx, checks, terms, checks.rows, keys_of(ctx, terms))
@@ -78,10 +80,12 @@ def train_guest(ctx: Context, settings: TrainSettings, frame: DataFrame, binning
     return scorecard.to_json(checks.meta(terms))
 
 
-def train_host(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: dict | None = None) -> dict:
+def train_host(
+    ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None
+) -> Document:
     """Returns this host's JSON model, of its own columns."""
     check_roles(ctx, arbiter=False)
-    checks = HostPreflight(ctx, settings, frame, binning_model)
+    checks = ScorecardHostPreflight(ctx, settings, frame, binning_model)
     terms = checks.accept(checks.agree())
     scorecard = fit_host(ctx, checks, terms, checks.rows, keys_of(ctx, terms))
     if checks.charges is not None:
@@ -90,12 +94,14 @@ def train_host(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_
     return scorecard.to_json(checks.meta(terms))
 
 
-def keys_of(ctx: Context, terms: Terms) -> Keys:
+def keys_of(ctx: Context, terms: ScorecardTerms) -> Keys:
     """All parties' keys, for one training or for all folds."""
     return exchange_keys(ctx.sub_ctx("keys"), terms.columns(ctx), terms.key_length)
 
 
-def fit_guest(ctx: Context, checks: GuestPreflight, terms: Terms, rows: Table, keys: Keys) -> Scorecard:
+def fit_guest(
+    ctx: Context, checks: ScorecardGuestPreflight, terms: ScorecardTerms, rows: Table, keys: Keys
+) -> Scorecard:
     """One training on ``rows`` with the noise that was drawn: all points, of which every host has got its own."""
     columns = terms.columns(ctx)
     shares = gather(ctx.sub_ctx("tables"), rows, columns, keys, terms.rows, checks.sizes)
@@ -120,7 +126,7 @@ def fit_guest(ctx: Context, checks: GuestPreflight, terms: Terms, rows: Table, k
     return scorecard
 
 
-def fit_host(ctx: Context, checks: HostPreflight, terms: Terms, rows: Table, keys: Keys) -> Scorecard:
+def fit_host(ctx: Context, checks: ScorecardHostPreflight, terms: ScorecardTerms, rows: Table, keys: Keys) -> Scorecard:
     """This host's part of one training on ``rows``; raises ValueError for points of other bins than its own."""
     columns = terms.columns(ctx)
     shares = gather(ctx.sub_ctx("tables"), rows, columns, keys, terms.rows, checks.sizes)
@@ -134,7 +140,9 @@ def fit_host(ctx: Context, checks: HostPreflight, terms: Terms, rows: Table, key
     return Scorecard(own, {}, int(told["base"]), checks.settings.scale, calibration)
 
 
-def _scorecard(ctx: Context, checks: GuestPreflight, terms: Terms, fit: Fit, fitted: Fitted) -> Scorecard:
+def _scorecard(
+    ctx: Context, checks: ScorecardGuestPreflight, terms: ScorecardTerms, fit: Fit, fitted: Fitted
+) -> Scorecard:
     """Joint weights as points, divided among the parties; hosts' columns are known by number."""
     settings, shapes, weights = checks.settings, checks.shapes, fitted.weights
     calibration = calibrate(weights, fitted.image, fit.linear, fit.counts, shapes.columns)
@@ -150,7 +158,7 @@ def _scorecard(ctx: Context, checks: GuestPreflight, terms: Terms, fit: Fit, fit
     return Scorecard(own, dict(hosts), base, settings.scale, calibration)
 
 
-def summary_of(checks: PartyPreflight, terms: Terms, role: str) -> dict:
+def summary_of(checks: ScorecardPreflight, terms: ScorecardTerms, role: str) -> Document:
     """The one-record table that FATE-Board draws."""
     promise = checks.promise()
     mechanism = {
@@ -168,7 +176,7 @@ def summary_of(checks: PartyPreflight, terms: Terms, role: str) -> dict:
         "columns of all parties": sum(map(len, terms.counts)),
         "bins of all parties": sum(map(sum, terms.counts)),
     }
-    labels = checks.labels if isinstance(checks, GuestPreflight) else None
+    labels = checks.labels if isinstance(checks, ScorecardGuestPreflight) else None
     if labels is not None:
         facts["labels"] = labels.in_words
     if checks.multiplier:

@@ -1,10 +1,9 @@
 """FATE entry point of ``flipback``: better labels for a second training, from the scores of a first one."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
@@ -14,7 +13,7 @@ from .settings import Settings
 @with_plain_messages(AGREEMENT)
 @with_parameters
 def flipback(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     scores: cpn.dataframe_input(roles=[GUEST]),

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-from fate_dp.privacy.label_flips import LabelRelease, Releases, total_of, united
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flips import LabelRelease, Releases, total_of, united
 
 from ..common import frames
 from ..common.charges import PartyHome, home_of, job_of
-from ..common.federation import Context, check_roles
+from ..common.federation import Context, Document, TableInput, TableOutput, check_roles
 from ..common.frames import DataFrame
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy, find_label_privacy, scores_digest
@@ -27,7 +27,7 @@ from .settings import Settings
 
 
 @dataclass
-class GuestPreflight(Preflight):
+class FlipbackGuestPreflight(Preflight):
     """The guest's checks; ``flips`` are what the labels are, ``model`` what the scores rest on, ``labels`` the revised ones."""
 
     settings: Settings
@@ -38,7 +38,7 @@ class GuestPreflight(Preflight):
     mode: str = field(init=False)
     labels: np.ndarray = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         home, frame = home_of(self.ctx), self.frame
         frames.check_guest_table(frame)
         self.flips = revertible_flips(find_label_privacy(home, frame, None))
@@ -52,11 +52,13 @@ class GuestPreflight(Preflight):
         return {}
 
 
-def revise_labels(ctx: Context, settings: Settings, input_data: Any, scores: Any, output_data: Any) -> None:
+def revise_labels(
+    ctx: Context, settings: Settings, input_data: TableInput, scores: Any, output_data: TableOutput
+) -> None:
     """Check, re-label, record the derived labels, write the table."""
     check_roles(ctx, arbiter=False)
     frame, home, job = input_data.read(), home_of(ctx), job_of(ctx)
-    checks = GuestPreflight(ctx, settings, frame, scores.read())
+    checks = FlipbackGuestPreflight(ctx, settings, frame, scores.read())
     checks.agree()
     flips, result, releases = checks.flips, with_labels(frame, checks.labels), united([checks.flips], checks.model)
     home.ledger.record_derived(
@@ -122,7 +124,7 @@ def with_labels(frame: DataFrame, labels: np.ndarray) -> DataFrame:
     """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
     starts = frames.block_starts(frame)
 
-    def relabelled(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, np.ndarray]]:
+    def relabelled(blocks: Iterable[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
         for key, block in blocks:
             yield key, labels[starts[key] : starts[key] + len(block)]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fate_dp.privacy.flipback import FlipbackSettings
+from fate_dp.privacy.labels.flipback import FlipbackSettings
 
 from ..common.parameters import parameter
 
@@ -18,7 +18,7 @@ def fraction(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Settings:
-    """How labels are revised, see `privacy.flipback`."""
+    """How labels are revised, see `privacy.labels.flipback`."""
 
     mode: str = parameter(
         "how labels are revised: auto, none, posterior, swap or resample",

@@ -18,7 +18,7 @@ from fate_dp.privacy.events import OBSERVERS, REPLACE_ONE, Release
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 
 from ..common.charges import Charges, has_synthetic_rows, home_of
-from ..common.federation import Context, party_name, require
+from ..common.federation import Context, Document, ModelOutput, party_name, require
 from ..common.frames import DataFrame, label_blocks, require_distinct_ids, require_rows
 from ..common.preflight import Preflight, Refusal, agree, show_summary
 from ..common.provenance import refuse_derived_labels
@@ -50,7 +50,7 @@ class Counting(Preflight):
     release: Release | None = field(init=False, default=None)
     charges: Charges | None = field(init=False, default=None)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         frame, classes = self.frame, list(self.settings.classes)
         if frame is None or frame.schema.label_name is None:
             if self.ctx.is_on_guest:
@@ -66,7 +66,7 @@ class Counting(Preflight):
         self.charges.check([(self.release.event, 1)])
         return {"classes": classes}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts["classes"] != list(self.settings.classes):
                 raise Refusal(
@@ -75,7 +75,7 @@ class Counting(Preflight):
         return {}
 
 
-def publish(ctx: Context, settings: Settings, frame: DataFrame | None, output_model: Any) -> None:
+def publish(ctx: Context, settings: Settings, frame: DataFrame | None, output_model: ModelOutput) -> None:
     """Check, charge, tell all parties every party's noisy counts, write them."""
     require(ctx.federation.parties, "guest", "label_count needs exactly one, which passes the counts on.", at_most=1)
     own = Counting(ctx, settings, frame)
@@ -101,7 +101,7 @@ def publish(ctx: Context, settings: Settings, frame: DataFrame | None, output_mo
     show_summary(ctx, {**facts, **shown})
 
 
-def document(facts: dict[str, dict]) -> dict:
+def document(facts: dict[str, Document]) -> Document:
     """Counts by party, with other labels last, and the shares of the classes in all: none of them 0, as a prior needs."""
     counts = {name: found["counts"] for name, found in facts.items() if found}
     total = np.maximum(np.sum(list(counts.values()), axis=0)[:-1], 1)

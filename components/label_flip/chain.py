@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters
+from ..common.federation import Document
 from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.preflight import Refusal
@@ -83,7 +84,7 @@ def asks_hosts(plan: JobPlan, flip: str) -> bool:
     return not noised and any(plan.reads_directly(task.name, flip, TRAINING_INPUTS) for task in tasks)
 
 
-def check_tables(plan: JobPlan, flip: str, frame: DataFrame, epsilon: float, hosts: Mapping[str, dict]) -> None:
+def check_tables(plan: JobPlan, flip: str, frame: DataFrame, epsilon: float, hosts: Mapping[str, Document]) -> None:
     """At the guest: what dp_hetero_lr would refuse in its first message, where it reads the flips as they are.
 
     The flips have this epsilon (nats); ``hosts`` is {name: `host_facts`}. Raises InvalidArgument, one sentence.

@@ -1,10 +1,9 @@
 """FATE entry point of ``label_flip``: k-ary randomised response, or unbiased noise, on the guest's label column."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Settings
@@ -14,7 +13,7 @@ from .settings import Settings
 @with_plain_messages(MESSAGES)
 @with_parameters
 def label_flip(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: Settings,

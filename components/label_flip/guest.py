@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from fate_dp.privacy import BudgetExceeded
-from fate_dp.privacy.label_flips import canonical_label, flip_labels, noisy_numbers
+from fate_dp.privacy.labels.flips import canonical_label, flip_labels, noisy_numbers
 from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from ..common import frames
 from ..common.charges import CHANGED_BY_OPERATOR, has_synthetic_rows, home_of, job_of
-from ..common.federation import Context, check_roles, others
+from ..common.federation import Context, Document, TableInput, TableOutput, check_roles, others
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
 from ..common.preflight import Preflight, PrivateReason, Refusal, about_settings, show_summary
@@ -64,11 +64,11 @@ class Flips:
         kernel = partial(_flip_block, draw=self, key=key, label_source=label_source)
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
-    def recorded(self) -> dict:
+    def recorded(self) -> Document:
         """What the ledger needs to know."""
         return {"classes": len(self.classes), "class_labels": [canonical_label(value) for value in self.classes]}
 
-    def facts(self) -> dict:
+    def facts(self) -> Document:
         return {
             "mechanism": "randomised response on the label, memoised per record",
             "classes": len(self.classes),
@@ -98,10 +98,10 @@ class NoisyNumbers:
         kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
-    def recorded(self) -> dict:
+    def recorded(self) -> Document:
         return {"classes": self.law.points, "bounds": (self.law.low, self.law.high)}
 
-    def facts(self) -> dict:
+    def facts(self) -> Document:
         law = self.law
         middle, bound = np.sqrt(law.variance(np.array([(law.low + law.high) / 2, law.low])))
         return {
@@ -128,7 +128,7 @@ def draw_of(settings: Settings) -> Flips | NoisyNumbers:
 
 
 @dataclass
-class GuestPreflight(Preflight):
+class LabelFlipGuestPreflight(Preflight):
     """The guest's checks.
 
     Attributes:
@@ -147,7 +147,7 @@ class GuestPreflight(Preflight):
     def __post_init__(self) -> None:
         self.home, self.draw = home_of(self.ctx), draw_of(self.settings)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         frames.check_guest_table(self.frame)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
         if has_synthetic_rows(self.frame):
@@ -164,7 +164,7 @@ class GuestPreflight(Preflight):
                 enforce(policy.job_check, refusal_for_labels(trace(self.known)))
         return {}
 
-    def commit(self, hosts: Mapping[str, dict]) -> dict:
+    def commit(self, hosts: Mapping[str, Document]) -> Document:
         home, job, frame, source = self.home, job_of(self.ctx), self.frame, self.settings.label_source
         if self.asks and self.planned is not None:
             check_tables(*self.planned, frame, self.draw.epsilon, hosts)
@@ -188,7 +188,9 @@ class GuestPreflight(Preflight):
         return {}
 
 
-def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, job: JobFiles | None = None) -> None:
+def flip(
+    ctx: Context, settings: Settings, input_data: TableInput, output_data: TableOutput, job: JobFiles | None = None
+) -> None:
     """Check, record the release in the guest's ledger, write the flipped table, mark the release as done.
 
     Refused before anything is spent: what a later training would refuse in the table, labels outside the declared classes
@@ -203,7 +205,7 @@ def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, jo
     for party in others(ctx):
         party.put("asks", asks)
     known = None if job is None else plan or job.so_far()
-    checks = GuestPreflight(ctx, settings, frame, planned, asks, known)
+    checks = LabelFlipGuestPreflight(ctx, settings, frame, planned, asks, known)
     checks.agree()
     output_data.write(frames.replace_labels(frame, checks.flipped, soft=settings.bounds is not None))
     checks.home.ledger.mark_released(checks.release.release_id)
@@ -218,7 +220,7 @@ def flip(ctx: Context, settings: Settings, input_data: Any, output_data: Any, jo
     show_summary(ctx, facts)
 
 
-def pass_on(ctx: Context, input_data: Any, output_data: Any) -> None:
+def pass_on(ctx: Context, input_data: TableInput, output_data: TableOutput) -> None:
     """A host tells the guest whether a training on the flips could go on, and passes its table on.
 
     The facts are those that dp_hetero_lr would tell the guest in its first message, if it asks.

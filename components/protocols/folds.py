@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame
 
 # Which rows a fold trains on and which it holds out: a table of sample ids with their places in the guest's part.
 FOLD_PARTS = ("training_rows", "held_out_rows")
 
 
-def folds_of(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[Context, tuple[DataFrame, DataFrame]]]:
+def folds_of(ctx: Context, frame: DataFrame, folds: Document) -> Iterator[tuple[Context, tuple[DataFrame, DataFrame]]]:
     """Each fold's context, and this party's rows to train on and to hold out; ``folds`` is a cv_param."""
     return ctx.on_cross_validations.ctxs_zip(_parts(ctx.sub_ctx("KFold"), frame, folds))
 
 
-def _parts(ctx: Context, frame: DataFrame, folds: dict) -> Iterator[tuple[DataFrame, DataFrame]]:
+def _parts(ctx: Context, frame: DataFrame, folds: Document) -> Iterator[tuple[DataFrame, DataFrame]]:
     """The folds of FATE's KFold, whose own message, a pair of tables, is no plain value: here each table is a message."""
     from fate.arch.dataframe import KFold
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fate_dp.crypto.joined_records import FRACTION_BITS, LOW_BITS, SHARE_BITS, join_shares
 
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame, Table
 
 LABEL, MEMBERSHIP = "label", "membership"
@@ -51,9 +51,9 @@ class Alignment:
     guest: tuple[str, ...]
     host: tuple[str, ...]
     labelled: bool
-    hide_size: dict | None = None
+    hide_size: Document | None = None
     own: tuple[str, ...] = ()
-    label_privacy: dict | None = None
+    label_privacy: Document | None = None
     dataset: str = ""
 
     @property
@@ -61,7 +61,7 @@ class Alignment:
         """All joined columns in their public order; the membership comes last."""
         return [*self.guest, *self.host, *([LABEL] if self.labelled else []), MEMBERSHIP]
 
-    def to_json(self) -> dict:
+    def to_json(self) -> Document:
         """Builtins, as FATE stores a model."""
         return {
             **_FORMAT,
@@ -73,7 +73,7 @@ class Alignment:
         }
 
     @classmethod
-    def from_json(cls, document: dict) -> Alignment:
+    def from_json(cls, document: Document) -> Alignment:
         """Raises ValueError for what `to_json` did not write, or wrote with another format of shares."""
         try:
             form = {name: document[name] for name in _FORMAT}

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from ..common.federation import Document
 from ..common.preflight import Refusal
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ class PartyOptimizer:
     weights: torch.Tensor
 
     def __init__(
-        self, initial_weights: ArrayLike, optimizer: dict, learning_rate_scheduler: dict, fit_intercept: bool = False
+        self,
+        initial_weights: ArrayLike,
+        optimizer: Document,
+        learning_rate_scheduler: Document,
+        fit_intercept: bool = False,
     ) -> None:
         """``initial_weights`` are m numbers in any shape."""
         import torch
@@ -98,7 +103,7 @@ class PartyOptimizer:
             return self._optimizer.alpha * float(weights.abs().sum())
         return 0.0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """All that ``restore`` needs, in numbers, lists and dictionaries."""
         # FATE's state_dict turns the tensors of the living optimiser into lists: hence the copy.
         return {
@@ -136,7 +141,7 @@ def default_optimizer(
     epochs: int,
     batches: int = 1,
     classes: int = 2,
-) -> dict:
+) -> Document:
     """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
 
     - alpha = 1.5 m / (n s^2), s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the signal in the
@@ -193,7 +198,7 @@ def _momentum(flatness: float, epochs: int, batches: int) -> dict[str, float | b
     return {"momentum": (1 - root) / (1 + root), "nesterov": True} if root < 1 else {}
 
 
-def constant_learning_rate() -> dict:
+def constant_learning_rate() -> Document:
     """Settings in FATE's format of a learning rate that stays what the optimiser says."""
     return {"method": "constant", "scheduler_params": {"factor": 1.0, "total_iters": 0}}
 

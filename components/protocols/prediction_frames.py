@@ -1,7 +1,7 @@
 """Scored tables in FATE's prediction format, what may stand in them as true labels, and what a summary says of them.
 
 Labels that a training may read are flips, and every measure on them, FATE's Evaluation's too, looks worse than the model is.
-The flip rate is known, so accuracy, AUC and KS on true labels are estimated (`privacy.noisy_label_metrics`). They are
+The flip rate is known, so accuracy, AUC and KS on true labels are estimated (`privacy.labels.noisy_metrics`). They are
 functions of flips and scores, both of which the guest has, and stay at the guest. Labels that flipback revised depend on the
 scores, so nothing undoes their errors: figures on them are shown as what they are.
 """
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logit
 
+from fate_dp.privacy.labels.noisy_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
-from fate_dp.privacy.noisy_label_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import (
     DataFrame,
     Table,
@@ -51,7 +51,7 @@ _ONE_CLASS = "none: one class is too rare among these rows"
 _MORE_CLASSES = "none: they are for two classes; FATE's Evaluation shows those on the labels as they are"
 
 
-def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: dict, dataset_type: str) -> DataFrame:
+def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Document, dataset_type: str) -> DataFrame:
     """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
     Family binomial scores by P(y = 1); a soft label appears as its more probable class, since FATE's Evaluation takes
@@ -110,7 +110,7 @@ def check_true_labels(true_labels: bool, labelled: bool, known: LabelPrivacy | N
 
 
 def show_scored(
-    ctx: Context, scored: DataFrame, document: dict, labels: LabelPrivacy | None, true_labels: bool
+    ctx: Context, scored: DataFrame, document: Document, labels: LabelPrivacy | None, true_labels: bool
 ) -> None:
     """At the guest: the summary of a prediction."""
     facts = figures(PREDICTED_ROWS, scored, document, labels, true_labels=true_labels)
@@ -182,7 +182,7 @@ class FittedTo:
         return Fit(self.weights, curvature)
 
 
-def fitted_to(terms: TrainingTerms, flipback_mode: str, warm_start: dict | None) -> FittedTo:
+def fitted_to(terms: TrainingTerms, flipback_mode: str, warm_start: Document | None) -> FittedTo:
     """Of a training with these terms; ``flipback_mode`` is the one that ran, ``warm_start`` the model it began with."""
     plain = flipback_mode == "none" and not terms.noise and warm_start is None
     bounded = plain and len(terms.batches) == 1
@@ -192,7 +192,7 @@ def fitted_to(terms: TrainingTerms, flipback_mode: str, warm_start: dict | None)
 def figures(
     rows: str,
     scored: DataFrame,
-    document: dict,
+    document: Document,
     privacy: LabelPrivacy | None,
     *,
     fitted: FittedTo | None = None,

@@ -33,7 +33,7 @@ from fate_dp.crypto.shared_descent import (
     passes,
 )
 
-from ..common.federation import Context, data_parties
+from ..common.federation import Context, Document, data_parties, id_of
 from ..common.preflight import Refusal, about_settings
 from .optimizers import CONVERGED, EXHAUSTED, GOES_ON, refuse_divergence
 from .score_counts import NOT_SHOWN, CountedLosses
@@ -83,7 +83,7 @@ class JointColumns:
     def peers(self, ctx: Context) -> dict[int, Party]:
         """The other data parties as FATE's objects of this context, by position."""
         places = {name: position for position, name in enumerate(self.names) if position != self.own}
-        return {places[tuple(party.party)]: party for party in ctx.parties if tuple(party.party) in places}
+        return {places[id_of(party)]: party for party in ctx.parties if id_of(party) in places}
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Start:
 
     weights: Sequence[np.ndarray]
     learning_rates: Sequence[float]
-    states: Sequence[dict | None] | None = None
+    states: Sequence[Document | None] | None = None
 
 
 # From a step to the guest's word on it

@@ -29,6 +29,7 @@ from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments
 
+from ..common.federation import Document
 from ..common.preflight import Refusal
 from .optimizers import PartyOptimizer, correction_epochs
 
@@ -83,11 +84,11 @@ class Descent:
     sigmoid_rounds: int
     fit_intercept: bool
     key_length: int
-    scheduler: dict
+    scheduler: Document
     early_stop: str
     tol: float
     batch_size: int | None
-    optimizer: dict | None
+    optimizer: Document | None
     shared: bool = True
 
     @classmethod
@@ -102,7 +103,7 @@ class Descent:
             shared=shared,
         )
 
-    def corrections(self, warm_start: dict | None) -> list[int]:
+    def corrections(self, warm_start: Document | None) -> list[int]:
         """Epochs (from 0) that begin with a correction of the Taylor sigmoid."""
         if self.sigmoid != "exact":
             return []
@@ -133,11 +134,11 @@ class PartyNoise:
     def bounds(self) -> RowBounds:
         return RowBounds(self.features, self.radius, self.intercept, self.target)
 
-    def to_wire(self) -> dict:
+    def to_wire(self) -> Document:
         return asdict(self)
 
     @classmethod
-    def from_wire(cls, wire: dict) -> PartyNoise:
+    def from_wire(cls, wire: Document) -> PartyNoise:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {field.name for field in fields(cls)}:
             raise Refusal("A party's part of the noise is not of the form that this version knows.")
@@ -214,7 +215,7 @@ class NoiseTerms:
                 f"{rows * 2**MEAN_SQUARE_BITS}; raise epsilon, lower clip, or take more records."
             )
 
-    def optimizer(self, given: dict | None, default_alpha: float, rows: int) -> dict:
+    def optimizer(self, given: Document | None, default_alpha: float, rows: int) -> Document:
         """Optimiser settings in FATE's format: those that were given, or gradient descent with momentum 0.9.
 
         The default step is one over the largest curvature, noise and ridge included, so that it never overshoots.
@@ -229,11 +230,11 @@ class NoiseTerms:
         params = {"lr": rate, "momentum": MOMENTUM}
         return {"method": "sgd", "penalty": "l2", "alpha": alpha, "optimizer_params": params}
 
-    def to_wire(self) -> dict:
+    def to_wire(self) -> Document:
         return {"kind": self.kind, "fit": self.fit, "parties": [party.to_wire() for party in self.parties]}
 
     @classmethod
-    def from_wire(cls, wire: dict) -> NoiseTerms:
+    def from_wire(cls, wire: Document) -> NoiseTerms:
         """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {"kind", "fit", "parties"}:
             raise Refusal(OTHER_NOISE)
@@ -269,7 +270,7 @@ class TrainingTerms:
 
     rows: int
     batches: tuple[tuple[int, int], ...]
-    optimizer: dict
+    optimizer: Document
     flipback_epochs: tuple[int, ...]
     correction_epochs: tuple[int, ...]
     score_epochs: tuple[int, ...]
@@ -280,14 +281,14 @@ class TrainingTerms:
     classes: tuple[float, ...]
     descent: Descent
 
-    def to_wire(self) -> dict:
+    def to_wire(self) -> Document:
         """Builtins, as all parties exchange them."""
         wire = {name: getattr(self, name) for name in WIRE}
         lists = {name: list(value) for name, value in wire.items() if isinstance(value, tuple)}
         return {**wire, **lists, "noise": self.noise and self.noise.to_wire()}
 
     @classmethod
-    def from_wire(cls, wire: dict, descent: Descent) -> TrainingTerms:
+    def from_wire(cls, wire: Document, descent: Descent) -> TrainingTerms:
         """Raises ValueError, one sentence, for what is not of the form that `to_wire` gives."""
         if not isinstance(wire, dict) or wire.keys() != set(WIRE):
             raise Refusal(MALFORMED)

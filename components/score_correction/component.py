@@ -1,10 +1,9 @@
 """FATE entry point of ``score_correction``: probabilities of true labels from a model that was trained on flipped ones."""
 
-from typing import Any
-
 from fate.components.core import GUEST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
@@ -14,7 +13,7 @@ from .settings import Settings
 @with_plain_messages(AGREEMENT)
 @with_parameters
 def score_correction(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST]),
     settings: Settings,

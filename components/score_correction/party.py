@@ -8,14 +8,13 @@ model can, is set to the nearer end. The order of scores stays, but for ties at 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, true_probability
 
 from ..common.charges import PartyHome, home_of
-from ..common.federation import Context
+from ..common.federation import Context, TableInput, TableOutput
 from ..common.frames import DataFrame, collect_column, feature_blocks, prediction_frame_of, require_rows
 from ..common.preflight import show_summary
 from ..common.provenance import refuse_true_labels_of_released_records
@@ -25,7 +24,7 @@ SCORE, KIND = "predict_score", "type"
 CLASSES = (0, 1)
 
 
-def correct_scores(ctx: Context, settings: Settings, input_data: Any, output_data: Any) -> None:
+def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, output_data: TableOutput) -> None:
     """Check, correct, write the table in FATE's prediction format."""
     scored = input_data.read()
     kind = checked_kind(scored)

@@ -9,7 +9,7 @@ from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS
 from fate_dp.privacy.events import REPLACE_ONE, Event, NotPrivate
 
 from ..common.charges import PartyHome, columns_name, home_of, job_of
-from ..common.federation import Context, roles
+from ..common.federation import Context, Document, roles
 from ..common.frames import DataFrame, Table, ids_digest, ids_fingerprint
 from ..common.preflight import Refusal
 from ..common.provenance import LabelPrivacy
@@ -31,7 +31,7 @@ class SharedRows:
     alignment: Alignment
 
     @classmethod
-    def of(cls, frame: DataFrame, document: dict) -> SharedRows:
+    def of(cls, frame: DataFrame, document: Document) -> SharedRows:
         """Raises ValueError where table and alignment do not belong together."""
         alignment = Alignment.from_json(document)
         if frame.shape[0] != alignment.rows or not belongs_to(frame, alignment.session):
@@ -60,11 +60,11 @@ class SharedRows:
         known = self.alignment.label_privacy
         return None if known is None else LabelPrivacy.from_json(known)
 
-    def facts(self) -> dict:
+    def facts(self) -> Document:
         """What the guest needs to know to see that both parties hold shares of the same rows."""
         return {"session": self.alignment.session, "digest": ids_digest(self.frame)}
 
-    def check_same(self, hosts: dict[str, dict]) -> None:
+    def check_same(self, hosts: dict[str, Document]) -> None:
         """At the guest: the host's shares must be of the same rows, in the same blocks and order."""
         for name, facts in hosts.items():
             if facts["rows"] != self.facts():
@@ -159,7 +159,7 @@ def joint_terms(rows: SharedRows, settings: ShareSettings, epsilon: float) -> Tr
     return terms
 
 
-def one_batch_terms(rows: int, weights: int, optimizer: dict, descent: Descent) -> TrainingTerms:
+def one_batch_terms(rows: int, weights: int, optimizer: Document, descent: Descent) -> TrainingTerms:
     """To a shared descent all joint columns are the guest's; each has a mean square of at most 2^8."""
     return TrainingTerms(
         rows=rows,
@@ -177,7 +177,7 @@ def one_batch_terms(rows: int, weights: int, optimizer: dict, descent: Descent) 
     )
 
 
-def check_same_request(asked: dict, settings: ShareSettings) -> None:
+def check_same_request(asked: Document, settings: ShareSettings) -> None:
     """At the guest: the host's parameters, which it will act on, must be those of the guest."""
     own = settings.to_json()
     asked_training, training = asked.pop("training"), own.pop("training")
@@ -187,7 +187,7 @@ def check_same_request(asked: dict, settings: ShareSettings) -> None:
             raise Refusal(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
 
 
-def accept_terms(wire: dict, rows: SharedRows, settings: ShareSettings) -> TrainingTerms:
+def accept_terms(wire: Document, rows: SharedRows, settings: ShareSettings) -> TrainingTerms:
     """At the host: what the guest sets must be what the job's parameters say."""
     descent, asked = Descent.of(settings.training), settings.training.optimizer
     sent = TrainingTerms.from_wire(wire, descent)

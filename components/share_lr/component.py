@@ -1,17 +1,16 @@
 """FATE entry point of ``share_lr``: logistic and linear regression on what align left, shares of all columns."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Prediction, ShareSettings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-def share_lr(ctx: Any, role: Role) -> None:
+def share_lr(ctx: Context, role: Role) -> None:
     """Stages train and predict."""
 
 
@@ -19,7 +18,7 @@ def share_lr(ctx: Any, role: Role) -> None:
 @with_plain_messages(MESSAGES)
 @with_parameters
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     alignment: cpn.json_model_input(roles=[GUEST, HOST]),
@@ -42,7 +41,7 @@ def train(
 @with_plain_messages(MESSAGES)
 @with_parameters
 def predict(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     test_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     alignment: cpn.json_model_input(roles=[GUEST, HOST]),

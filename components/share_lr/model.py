@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.federation import Document
 from ..common.provenance import LabelPrivacy
 from ..protocols.joined_tables import MEMBERSHIP, Alignment
 from ..protocols.optimizers import in_words
@@ -45,7 +46,9 @@ class JoinedModel:
         """The columns that the weights multiply, in their order."""
         return [*self.header, *([MEMBERSHIP] if self.fit_intercept else [])]
 
-    def to_json(self, settings: ShareSettings, optimizer: dict, progress: Progress, privacy: dict | None) -> dict:
+    def to_json(
+        self, settings: ShareSettings, optimizer: Document, progress: Progress, privacy: Document | None
+    ) -> Document:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``."""
         training, weights, shared = settings.training, self.weights, self.reveal == "nobody"
         estimator = {
@@ -75,7 +78,7 @@ class JoinedModel:
         return {"data": {"estimator": estimator}, "meta": meta}
 
     @classmethod
-    def from_json(cls, document: dict) -> "JoinedModel":
+    def from_json(cls, document: Document) -> "JoinedModel":
         """Raises ValueError for what `to_json` did not write."""
         try:
             estimator = document["data"]["estimator"]
@@ -94,14 +97,14 @@ class JoinedModel:
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
         return cls(tuple(header), tuple(own_columns), family, fit_intercept, reveal, run, origin, weights)
 
-    def _param(self, weights: np.ndarray) -> dict:
+    def _param(self, weights: np.ndarray) -> Document:
         # Below 2^50 in magnitude: float64 holds them exactly.
         column = [[float(weight) / 2.0**UNITS_OF_WEIGHTS] for weight in weights]
         intercept = column.pop() if self.fit_intercept else None
         return {"coef_": column, "intercept_": intercept, "dtype": "float64"}
 
 
-def _in_units(param: dict | None, fit_intercept: bool) -> np.ndarray | None:
+def _in_units(param: Document | None, fit_intercept: bool) -> np.ndarray | None:
     if param is None:
         return None
     column = np.ravel([*param["coef_"], *([param["intercept_"]] if fit_intercept else [])]).astype(np.float64)
@@ -115,7 +118,7 @@ def _in_units(param: dict | None, fit_intercept: bool) -> np.ndarray | None:
 
 def guest_summary(
     settings: ShareSettings, alignment: Alignment, model: JoinedModel, progress: Progress, privacy: LabelPrivacy
-) -> dict:
+) -> Document:
     return {
         "mechanism": "training on additive shares of rows, with labels that were flipped or declared public",
         **host_summary(alignment, model, progress),
@@ -128,7 +131,7 @@ def guest_summary(
     }
 
 
-def host_summary(alignment: Alignment, model: JoinedModel, progress: Progress) -> dict:
+def host_summary(alignment: Alignment, model: JoinedModel, progress: Progress) -> Document:
     hidden = "hidden by align; whoever sees the losses or the weights can tell it"
     return {
         "joined rows": alignment.rows,

@@ -16,7 +16,7 @@ import numpy as np
 from fate_dp.crypto.joined_records import FRACTION_BITS
 
 from ..common.charges import JobReference, PartyHome, home_of, job_of
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal, Together
 from ..common.provenance import LabelPrivacy
@@ -65,17 +65,17 @@ class JoinedScoreRelease(CountedScores):
 
 
 @dataclass
-class PartyPreflight(Preflight):
+class JoinedScoringPreflight(Preflight):
     """What both parties check alike, and keep: the model, and this party's shares of the rows."""
 
     settings: Prediction
-    document: dict
+    document: Document
     frame: DataFrame
-    alignment: dict
+    alignment: Document
     model: JoinedModel = field(init=False)
     rows: SharedRows = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         self.model, self.rows = JoinedModel.from_json(self.document), SharedRows.of(self.frame, self.alignment)
         alignment = self.rows.alignment
         if list(self.model.header) != self.rows.features or self.model.own_columns != alignment.own:
@@ -86,18 +86,18 @@ class PartyPreflight(Preflight):
 
 
 @dataclass
-class GuestPreflight(PartyPreflight):
+class JoinedScoringGuestPreflight(JoinedScoringPreflight):
     """The guest's checks; ``labels`` is what its ledger knew of the labels when align joined them."""
 
     labels: LabelPrivacy | None = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         super().check()
         self.labels = self.rows.label_privacy()
         check_true_labels(self.settings.true_labels, self.rows.alignment.labelled, self.labels)
         return {}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         (facts,) = hosts.values()
         if facts["run"] != self.model.run:
             raise Refusal("The input_model of guest and host do not come from the same training.")
@@ -111,12 +111,12 @@ class GuestPreflight(PartyPreflight):
 
 
 @dataclass
-class HostPreflight(PartyPreflight):
+class JoinedScoringHostPreflight(JoinedScoringPreflight):
     """The host's checks; ``release`` is its consent."""
 
     release: JoinedScoreRelease = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         super().check()
         model, home, job = self.model, home_of(self.ctx), job_of(self.ctx)
         self.release = JoinedScoreRelease.of(home, job, self.rows.alignment, model.reveal, model.origin)
@@ -124,28 +124,30 @@ class HostPreflight(PartyPreflight):
         return {"run": model.run, "rows": self.rows.facts(), "key_length": self.key_length}
 
 
-def predict_guest(ctx: Context, settings: Prediction, document: dict, frame: DataFrame, alignment: dict) -> DataFrame:
+def predict_guest(
+    ctx: Context, settings: Prediction, document: Document, frame: DataFrame, alignment: Document
+) -> DataFrame:
     """Returns the prediction frame in FATE's format."""
     from fate.ml.utils.predict_tools import TEST_SET
 
     check_two_parties(ctx)
-    checks = GuestPreflight(ctx, settings, document, frame, alignment)
+    checks = JoinedScoringGuestPreflight(ctx, settings, document, frame, alignment)
     checks.agree()
     scored = take_scores(ctx, checks.rows, checks.model, document, TEST_SET, checks.key_length)
     show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
 
 
-def predict_host(ctx: Context, settings: Prediction, document: dict, frame: DataFrame, alignment: dict) -> None:
+def predict_host(ctx: Context, settings: Prediction, document: Document, frame: DataFrame, alignment: Document) -> None:
     """Records the release in this host's ledger, then opens this host's share of scores and labels to the guest."""
     check_two_parties(ctx)
-    checks = HostPreflight(ctx, settings, document, frame, alignment)
+    checks = JoinedScoringHostPreflight(ctx, settings, document, frame, alignment)
     checks.agree()
     give_scores(ctx, checks.release, checks.rows, checks.model, checks.key_length)
 
 
 def take_scores(
-    ctx: Context, rows: SharedRows, model: JoinedModel, document: dict, dataset_type: str, key_length: int
+    ctx: Context, rows: SharedRows, model: JoinedModel, document: Document, dataset_type: str, key_length: int
 ) -> DataFrame:
     """At the guest: the prediction frame in FATE's format, once the host has counted."""
     Together(ctx)("release", lambda: None)

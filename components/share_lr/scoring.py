@@ -138,12 +138,12 @@ def _multiplied(side: Side, blocks: Table, columns: int, weights: np.ndarray) ->
 
 
 def _sealed(
-    pairs: Iterable[tuple[Any, tuple[int, bytes]]],
+    pairs: Iterable[tuple[object, tuple[int, bytes]]],
     limbs: np.ndarray,
     layout: SlotLayout,
     public: PublicKey,
     mask_key: bytes,
-) -> Iterator[tuple[Any, tuple]]:
+) -> Iterator[tuple[object, tuple]]:
     """(ciphertexts for the owner of the rows, this party's share (rows,)) of every block."""
     for key, (rows, encrypted) in pairs:
         stream = KeyedStream(mask_key, f"masks of scores of block {key}")

@@ -19,7 +19,7 @@ _MAX_MOMENTUM = 0.9
 momentum soon exceeds them."""
 
 
-def optimizer(value: Any) -> dict[str, Any]:
+def optimizer(value: object) -> dict[str, object]:
     """FATE's optimizer dictionary: method sgd, penalty l2 or none, alpha, optimizer_params."""
     filled = hetero_lr.optimizer(value)
     choice("optimizer.method", filled["method"], ("sgd",))
@@ -27,7 +27,7 @@ def optimizer(value: Any) -> dict[str, Any]:
     return filled
 
 
-def init_param(value: Any) -> dict[str, Any]:
+def init_param(value: object) -> dict[str, object]:
     """FATE's initialisation dictionary: method zeros, since nobody may know more of the weights; fit_intercept."""
     filled = mapping("init_param", value, START)
     filled["method"] = name("init_param.method", filled["method"], ("zeros",))

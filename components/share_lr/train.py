@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..common.charges import home_of, job_of
-from ..common.federation import Context
+from ..common.federation import Context, Document
 from ..common.frames import DataFrame
 from ..common.preflight import Preflight, Together, show_summary
 from ..common.provenance import LabelPrivacy, record_use, unknown_labels
@@ -28,16 +28,16 @@ ORIGIN_BYTES = 16
 
 
 @dataclass
-class PartyPreflight(Preflight):
+class JoinedPreflight(Preflight):
     """What both parties check alike, and keep; ``size`` is the ledger's line on what is opened of a hidden size."""
 
     settings: ShareSettings
     frame: DataFrame
-    alignment: dict
+    alignment: Document
     rows: SharedRows = field(init=False)
     size: agreement.OpenedSize = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         self.rows = SharedRows.of(self.frame, self.alignment)
         agreement.check_rows(self.rows, self.settings)
         self.size = agreement.OpenedSize(self.ctx, self.rows, self.settings.reveal)
@@ -45,13 +45,13 @@ class PartyPreflight(Preflight):
 
 
 @dataclass
-class GuestPreflight(PartyPreflight):
+class JoinedGuestPreflight(JoinedPreflight):
     """The guest's checks; ``privacy`` is of the labels."""
 
     privacy: LabelPrivacy = field(init=False)
     terms: TrainingTerms = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         super().check()
         known = self.rows.label_privacy()
         if known is None:
@@ -60,7 +60,7 @@ class GuestPreflight(PartyPreflight):
         self.privacy.refuse_numbers(self.settings.training.family)
         return {}
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         (facts,) = hosts.values()
         agreement.check_same_request(facts["asked"], self.settings)
         self.rows.check_same(hosts)
@@ -70,14 +70,14 @@ class GuestPreflight(PartyPreflight):
 
 
 @dataclass
-class HostPreflight(PartyPreflight):
+class JoinedHostPreflight(JoinedPreflight):
     """The host's checks; ``origin`` names the training, and the host alone chose it. ``release`` is None without train_scores."""
 
     losses: CountedLosses = field(init=False)
     origin: str = field(init=False)
     release: JoinedScoreRelease | None = field(init=False, default=None)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         super().check()
         self.origin = secrets.token_hex(ORIGIN_BYTES)
         home, job, alignment = home_of(self.ctx), job_of(self.ctx), self.rows.alignment
@@ -87,18 +87,18 @@ class HostPreflight(PartyPreflight):
             self.release.check()
         return {"asked": self.settings.to_json(), "rows": self.rows.facts()}
 
-    def accept(self, wire: dict) -> TrainingTerms:
+    def accept(self, wire: Document) -> TrainingTerms:
         terms = agreement.accept_terms(wire, self.rows, self.settings)
         self.size.record()
         return terms
 
 
 def train_guest(
-    ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict
-) -> tuple[dict, DataFrame | None]:
+    ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: Document
+) -> tuple[Document, DataFrame | None]:
     """Returns the guest's JSON model and its prediction frame (None without train_scores)."""
     agreement.check_two_parties(ctx)
-    checks = GuestPreflight(ctx, settings, frame, alignment)
+    checks = JoinedGuestPreflight(ctx, settings, frame, alignment)
     checks.agree()
     rows, privacy, terms = checks.rows, checks.privacy, checks.terms
     Together(ctx)("terms", checks.size.record)
@@ -115,10 +115,10 @@ def train_guest(
     return document, scored
 
 
-def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: dict) -> dict:
+def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: Document) -> Document:
     """Returns the host's JSON model."""
     agreement.check_two_parties(ctx)
-    checks = HostPreflight(ctx, settings, frame, alignment)
+    checks = JoinedHostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()
     terms = Together(ctx)("terms", partial(checks.accept, wire))
     model, progress = _train(ctx.sub_ctx("train"), checks, terms, checks.origin, checks.losses)
@@ -130,7 +130,7 @@ def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignmen
 
 
 def _train(
-    ctx: Context, checks: PartyPreflight, terms: TrainingTerms, origin: str, losses: CountedLosses | None = None
+    ctx: Context, checks: JoinedPreflight, terms: TrainingTerms, origin: str, losses: CountedLosses | None = None
 ) -> tuple[JoinedModel, Progress]:
     """What both parties do alike."""
     rows, settings = checks.rows, checks.settings

@@ -137,7 +137,7 @@ def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple
     return multiplied, opened
 
 
-def _exact_squares(blocks: Iterable[tuple[Any, np.ndarray]]) -> Iterator[tuple[Any, np.ndarray]]:
+def _exact_squares(blocks: Iterable[tuple[object, np.ndarray]]) -> Iterator[tuple[object, np.ndarray]]:
     """One sum for a partition: only what has the size of the columns reaches the driver."""
     total: Any = 0
     last = None
@@ -153,7 +153,7 @@ def _encrypted(block: np.ndarray, front: bool, encryption: OwnerEncryption, layo
 
 def _multiplied(
     pairs: Iterable, front: bool, columns: int, layout: SlotLayout, key: PublicKey
-) -> Iterator[tuple[Any, tuple[int, ...]]]:
+) -> Iterator[tuple[object, tuple[int, ...]]]:
     """One tuple of sums for a partition; the more of its rows are multiplied at once, the better."""
     total, last = None, None
     for last, matrix, encrypted in _row_groups(pairs, front):
@@ -163,7 +163,7 @@ def _multiplied(
         yield last, total
 
 
-def _row_groups(pairs: Iterable, front: bool) -> Iterator[tuple[Any, np.ndarray, bytes]]:
+def _row_groups(pairs: Iterable, front: bool) -> Iterator[tuple[object, np.ndarray, bytes]]:
     """(a key, half rows of some blocks, the other party's encryptions of the same rows), some `_ROWS_AT_ONCE` each."""
     halves: list[np.ndarray] = []
     encrypted: list[bytes] = []

@@ -1,10 +1,9 @@
 """FATE entry point of ``shuffler``: private mean, histogram and frequency of columns over all parties' records."""
 
-from typing import Any
-
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Settings
@@ -14,7 +13,7 @@ from .settings import Settings
 @with_plain_messages(MESSAGES)
 @with_parameters
 def shuffler(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     input_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
     settings: Settings,

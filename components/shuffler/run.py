@@ -26,7 +26,17 @@ from fate_dp.privacy.mechanisms.randomized_response import grid_randomized_respo
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.charges import Charges
-from ..common.federation import Context, Federation, PartyId, name_of, own_party, party_name, party_of, require
+from ..common.federation import (
+    Context,
+    Document,
+    Federation,
+    PartyId,
+    name_of,
+    own_party,
+    party_name,
+    party_of,
+    require,
+)
 from ..common.frames import DataFrame, block_of, feature_blocks, refuse_weights, require_distinct_ids
 from ..common.preflight import Preflight, Refusal, Together, about_settings, show_summary
 from ..protocols.sealed_shuffle import Analyzer, Encoder, InvalidMessage, MessageFormat, TooFewMessages, shuffle
@@ -43,10 +53,10 @@ LAST_BITS = 1e-9
 """Relative: two machines may round differently."""
 
 
-def run(ctx: Context, settings: Settings, frame: DataFrame | None) -> dict:
+def run(ctx: Context, settings: Settings, frame: DataFrame | None) -> Document:
     """This party's part; returns the model document. The shuffler and the arbiter have no table."""
     check_federation(ctx.federation.parties)
-    terms = Terms(ctx, settings, frame).agree()
+    terms = ShuffleTerms(ctx, settings, frame).agree()
     federation = federation_of(ctx.federation.parties, terms["settings"]["shuffler"])
     kinds: dict[PartyId | None, type[Role]] = {federation.arbiter: Server, federation.shuffler: Shuffler}
     return kinds.get(own_party(ctx), Client)(ctx, settings, terms, federation, frame).run()
@@ -125,13 +135,13 @@ def randomized_block(
 
 
 @dataclass
-class Terms(Preflight):
+class ShuffleTerms(Preflight):
     """{settings, epsilon0, epsilon}, in builtins, the same at every party."""
 
     settings: Settings
     frame: DataFrame | None
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         federation = federation_of(self.ctx.federation.parties, self.settings.shuffler)
         if own_party(self.ctx) == federation.shuffler:
             # Its own messages would be among those that it shuffles, and hide nobody from it.
@@ -144,7 +154,7 @@ class Terms(Preflight):
         return {"asked": self.settings.to_json()}
 
     @about_settings()
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         own = self.settings.to_json()
         for name, theirs in ((name, facts["asked"]) for name, facts in hosts.items()):
             differing = next((field for field in own if theirs.get(field) != own[field]), None)
@@ -176,7 +186,7 @@ def check_table(frame: DataFrame | None, requests: Sequence[Request]) -> None:
     require_distinct_ids(frame)
 
 
-def check_promise(terms: dict, settings: Settings) -> None:
+def check_promise(terms: Document, settings: Settings) -> None:
     """The guest's terms must be those of this party's own job, with the epsilon that its epsilon0 costs."""
     own, epsilon0 = settings.to_json(), terms["epsilon0"]
     differing = next((name for name, value in own.items() if terms["settings"].get(name) != value), None)
@@ -196,15 +206,15 @@ class Role(ABC):
 
     ctx: Context
     settings: Settings
-    terms: dict
+    terms: Document
     federation: Federation
     frame: DataFrame | None
 
     @abstractmethod
-    def run(self) -> dict:
+    def run(self) -> Document:
         """This party's part of the task; what it writes as its model."""
 
-    def all_do(self, stage: str, work: Callable[[], Any] = dict) -> Any:
+    def all_do(self, stage: str, work: Callable[[], object] = dict) -> Any:
         """This party's work at a stage, or nothing where only others have some."""
         return Together(self.ctx)(stage, work)
 
@@ -221,7 +231,7 @@ class Client(Role):
     server together epsilon0 for each request. Not covered: the number of records, and whether a column exists.
     """
 
-    def run(self) -> dict:
+    def run(self) -> Document:
         assert self.frame is not None, "Its check has passed."
         settings, epsilon0, records = self.settings, self.terms["epsilon0"], self.frame.shape[0]
         events = events_of(settings.requests, epsilon0, settings.min_messages)
@@ -256,7 +266,7 @@ class Shuffler(Role):
     few records, or messages that are not what was announced, end the task before anything is passed on.
     """
 
-    def run(self) -> dict:
+    def run(self) -> Document:
         requests = self.settings.requests
         records = self.all_do(COUNTS, self._counted)
         mixed = self.all_do(SENDING, lambda: [self._shuffled(number, records) for number in range(len(requests))])
@@ -289,7 +299,7 @@ class Shuffler(Role):
 class Server(Role):
     """FATE's arbiter: it opens the shuffled answers, sees no sender, and computes the statistics."""
 
-    def run(self) -> dict:
+    def run(self) -> Document:
         session = self.ctx.federation.session_id
         analyzer = Analyzer(BoxKey(), ANSWER_BYTES, self.settings.min_messages, session)
         self.all_do(COUNTS, lambda: check_promise(self.terms, self.settings))
@@ -301,7 +311,7 @@ class Server(Role):
             self.party(OPENING, member).put(STATISTICS, found)
         return document(self.terms, found)
 
-    def _statistics(self, analyzer: Analyzer) -> list[dict]:
+    def _statistics(self, analyzer: Analyzer) -> list[Document]:
         requests, shuffler = self.settings.requests, self.party(OPENING, self.federation.shuffler)
         received = [shuffler.get(messages_about(number)) for number in range(len(requests))]
         return [
@@ -310,7 +320,7 @@ class Server(Role):
         ]
 
 
-def check_records(records: dict, min_messages: int) -> None:
+def check_records(records: Mapping[PartyId, int], min_messages: int) -> None:
     """Any one party knows its own messages, the largest one most: those of the others must be enough."""
     others = sum(records.values()) - max(records.values())
     if others < min_messages:

@@ -44,7 +44,7 @@ class Request:
     def name(self) -> str:
         return f"{self.kind} of {self.column}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """What was given, in builtins."""
         given = {**asdict(self), "values": list(self.values) or None}
         return {name: value for name, value in given.items() if value is not None}
@@ -74,7 +74,7 @@ class Request:
         low, high, bins = self._span
         return np.linspace(low, high, bins + 1)
 
-    def on_grid(self, values: Any) -> np.ndarray:
+    def on_grid(self, values: object) -> np.ndarray:
         """Where each of the column's values (n,) lies: numbers in the range of the grid, for shares on it."""
         values = np.asarray(values, dtype=np.float64)
         if self.kind == FREQUENCY:
@@ -103,7 +103,7 @@ ALLOWED = {**NEEDED, MEAN: ("low", "high", "points")}
 POINTS = 2
 
 
-def requests(value: Any) -> tuple[Request, ...]:
+def requests(value: object) -> tuple[Request, ...]:
     """Statistics: mappings with column, kind (mean, histogram, frequency), and low and high, bins or values."""
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MAX_REQUESTS:
         raise Refusal(f"requests is {value!r}; it must be a list of 1 to {MAX_REQUESTS} statistics.")
@@ -115,14 +115,14 @@ def requests(value: Any) -> tuple[Request, ...]:
     return checked
 
 
-def shuffler(value: Any) -> str:
+def shuffler(value: object) -> str:
     """Party id of the host without data that shuffles."""
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
     return str(value)
 
 
-def _request(value: Any) -> Request:
+def _request(value: object) -> Request:
     if not isinstance(value, dict) or not isinstance(value.get("column"), str) or not value["column"]:
         raise Refusal(f"requests has {value!r}; each must be a mapping with the name of a column.")
     where = f"the request for {value['column']!r}"
@@ -143,7 +143,7 @@ def _request(value: Any) -> Request:
     return request
 
 
-def _check_keys(where: str, kind: str, given: dict[str, Any]) -> None:
+def _check_keys(where: str, kind: str, given: dict[str, object]) -> None:
     subject, needed, allowed = f"{where[0].upper()}{where[1:]}", NEEDED[kind], ALLOWED[kind]
     for missing in (name for name in needed if name not in given):
         raise Refusal(f"{subject} has no {missing}; a {kind} needs {', '.join(needed)}.")
@@ -151,11 +151,11 @@ def _check_keys(where: str, kind: str, given: dict[str, Any]) -> None:
         raise Refusal(f"{subject} has the key {unknown!r}; a {kind} may have {', '.join(allowed)}.")
 
 
-def _bound(field: str, value: Any) -> float:
+def _bound(field: str, value: object) -> float:
     return number(field, value, at_least=-MAX_VALUE, at_most=MAX_VALUE)
 
 
-def _values(where: str, value: Any) -> tuple[float, ...]:
+def _values(where: str, value: object) -> tuple[float, ...]:
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) < MAX_GRID:
         raise Refusal(f"values of {where} is {value!r}; it must list 1 to {MAX_GRID - 1} numbers.")
     listed = tuple(_bound(f"values of {where}", item) for item in value)
@@ -201,7 +201,7 @@ class Settings:
                 "epsilon for all requests together, or epsilon0 for one message."
             )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Builtins, equal at two parties iff they ask for the same."""
         return {**asdict(self), "requests": [request.to_json() for request in self.requests]}
 

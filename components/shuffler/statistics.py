@@ -26,6 +26,7 @@ from fate_dp.privacy.mechanisms.randomized_response import (
     keep_probability,
 )
 
+from ..common.federation import Document
 from .settings import HISTOGRAM, MEAN, OTHER, Request, Settings
 
 OBSERVERS = ("server", "client", "model")
@@ -67,7 +68,7 @@ CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
-def statistic(request: Request, answers: np.ndarray, epsilon0: float) -> dict:
+def statistic(request: Request, answers: np.ndarray, epsilon0: float) -> Document:
     """The result of one request as builtins: a mean in the unit of the column, or a share per bin or value.
 
     Answers are indices (n,) of the request's grid. The estimates are unbiased for values within the declared range
@@ -106,13 +107,13 @@ def _stretch(request: Request, epsilon0: float) -> float:
     return 1 / (keep_probability(epsilon0, classes) - flip_probability(epsilon0, classes) / (classes - 1))
 
 
-def _estimate(value: float, spread: float, stretch: float, records: int) -> dict:
+def _estimate(value: float, spread: float, stretch: float, records: int) -> Document:
     error = float(stretch * np.sqrt(max(spread, 0.0) / records))
     interval = [value - QUANTILE * error, value + QUANTILE * error]
     return {"estimate": value, "standard_error": error, "interval": interval}
 
 
-def _categories(request: Request) -> list[dict]:
+def _categories(request: Request) -> list[Document]:
     if request.kind == HISTOGRAM:
         edges = request.edges.tolist()
         return [{"from": low, "to": high} for low, high in zip(edges, edges[1:])]
@@ -129,7 +130,7 @@ WHY_LESS = (
 )
 
 
-def document(terms: dict, statistics: list[dict] | None) -> dict:
+def document(terms: Document, statistics: list[Document] | None) -> Document:
     """The model document; ``statistics`` is None at the shuffler, which gets none."""
     settings, epsilon0 = Settings.from_json(terms["settings"]), terms["epsilon0"]
     privacy = {
@@ -145,7 +146,7 @@ def document(terms: dict, statistics: list[dict] | None) -> dict:
     return {"meta": meta, "data": {"statistics": statistics}}
 
 
-def summary(result: dict, records: int) -> dict:
+def summary(result: Document, records: int) -> Document:
     """Flat scalars for FATE-Board, of a document with statistics."""
     meta, privacy = result["meta"], result["meta"]["privacy"]
     facts = {
@@ -167,7 +168,7 @@ def summary(result: dict, records: int) -> dict:
     return facts
 
 
-def _lines(item: dict) -> dict:
+def _lines(item: Document) -> Document:
     if item["kind"] == MEAN:
         found = {f"mean of {item['column']}": item}
     else:
@@ -178,5 +179,5 @@ def _lines(item: dict) -> dict:
     return lines
 
 
-def _place(share: dict) -> str:
+def _place(share: Document) -> str:
     return f"= {share['value']}" if "value" in share else f"from {share['from']:g} to {share['to']:g}"

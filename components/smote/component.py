@@ -1,17 +1,16 @@
 """FATE entry point of ``smote``: over-sampling of each party's own training table."""
 
-from typing import Any
-
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import with_parameters
+from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-def smote(ctx: Any, role: Role) -> None:
+def smote(ctx: Context, role: Role) -> None:
     """Over-samples each party's training rows; has the stage train only, since models are tested on real rows."""
 
 
@@ -19,7 +18,7 @@ def smote(ctx: Any, role: Role) -> None:
 @with_plain_messages(AGREEMENT)
 @with_parameters
 def train(
-    ctx: Any,
+    ctx: Context,
     role: Role,
     train_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: Settings,

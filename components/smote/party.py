@@ -15,7 +15,7 @@ import numpy as np
 from fate_dp.data_prep.over_sampling import KEEP_CATEGORIES, MAX_VALUE, OverSampling, over_sample_arrays, synthetic_ids
 
 from ..common.charges import has_synthetic_rows, home_of, job_of
-from ..common.federation import Context, require
+from ..common.federation import Context, Document, TableOutput, require
 from ..common.frames import (
     DataFrame,
     bad_feature,
@@ -92,18 +92,18 @@ def check_labels(labels: np.ndarray, neighbours: int) -> None:
         )
 
 
-class Rows(NamedTuple):
+class SmoteRows(NamedTuple):
     """Features (n, m) and labels (n,), float64, sorted by content: how a table lies in blocks must not change draws."""
 
     features: np.ndarray
     labels: np.ndarray
 
 
-def pull(frame: DataFrame) -> Rows:
+def pull(frame: DataFrame) -> SmoteRows:
     """All rows of the table, in this process, 8 bytes a value: SMOTE looks for neighbours among all rows of a class."""
     features, labels = collect_column(feature_blocks(frame)), collect_column(label_blocks(frame))
     order = np.lexsort((labels, *features.T))
-    return Rows(features[order], labels[order])
+    return SmoteRows(features[order], labels[order])
 
 
 def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarray, tag: str) -> DataFrame:
@@ -143,7 +143,7 @@ def _blocks(manager: Any, values: Mapping[str, Any], first: int, last: int) -> l
     return made
 
 
-def over_sample_table(ctx: Context, frame: DataFrame, output: Any, settings: Settings) -> None:
+def over_sample_table(ctx: Context, frame: DataFrame, output: TableOutput, settings: Settings) -> None:
     """Check, over-sample, note it in the party's ledger, write the table with the synthetic rows.
 
     Refused at every party before any work: a table without labels or with weights, labels that do not allow it, missing
@@ -198,9 +198,9 @@ class FitTable(Preflight):
     frame: DataFrame
     over_sampling: OverSampling
     groups: Groups
-    rows: Rows = field(init=False)
+    rows: SmoteRows = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         columns, groups = self.frame.schema.columns.to_list(), self.groups
         kept = {name for group in groups for name in group} if self.over_sampling.method in KEEP_CATEGORIES else set()
         check_table(self.frame, groups, interpolated=set(columns) - kept)
@@ -215,6 +215,6 @@ def rule_of(method: str, neighbours: int, groups: Groups) -> OverSampling:
     return OverSampling(method=method if groups else "smote", neighbours=neighbours)
 
 
-def _counts(name: str, labels: np.ndarray) -> dict:
+def _counts(name: str, labels: np.ndarray) -> Document:
     classes, counts = np.unique(labels, return_counts=True)
     return {f"{name}, label {label:g}": int(count) for label, count in zip(classes, counts)}

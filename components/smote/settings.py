@@ -9,14 +9,14 @@ from ..common.preflight import Refusal
 MAX_SEED = 2**63 - 1
 
 
-def method(value: Any) -> str:
+def method(value: object) -> str:
     """smotenc or smotenc_parents, which draw one-hot groups as categories, or smote, which interpolates all columns."""
     from fate_dp.data_prep.over_sampling import METHODS
 
     return choice("method", value, tuple(METHODS))
 
 
-def groups(value: Any) -> tuple[tuple[str, ...], ...]:
+def groups(value: object) -> tuple[tuple[str, ...], ...]:
     """Lists of one-hot column names: each column in one group only, at least two in a group."""
     if not isinstance(value, (list, tuple)):
         raise Refusal(f"groups is {value!r}; it must be a list of lists of one-hot column names.")
@@ -39,7 +39,7 @@ def dataset(value: Any) -> str:
     return value
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 

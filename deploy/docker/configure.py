@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -112,7 +113,7 @@ def switch(environment: Mapping[str, str], name: str) -> bool:
     return value == "on"
 
 
-def flow_settings(settings: PartySettings) -> dict:
+def flow_settings(settings: PartySettings) -> dict[str, Any]:
     """The content of local.service_conf.yaml."""
     switches = {"client": settings.client_authentication, "site": settings.site_authentication, "permission": False}
     common = {

@@ -8,6 +8,7 @@ import socket
 import stat
 import urllib.error
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
@@ -326,7 +327,7 @@ def _no_broker(site: FlowSite) -> Finding:
     return ok("No broker is in use.") if site.settings else unseen_settings(site, "Whether a broker is in use")
 
 
-def _rabbitmq(site: FlowSite) -> dict | None:
+def _rabbitmq(site: FlowSite) -> dict[str, Any] | None:
     """The broker's settings; None where parties talk otherwise."""
     if site.section("default_engines").get("federation") != "rabbitmq":
         return None

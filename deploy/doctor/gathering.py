@@ -52,7 +52,7 @@ class SiteCredentials(Credentials):
         return {**super().headers(), "initiatorPartyId": ""}
 
 
-def takes_published_key(address: FlowAddress, state: str, authentication: dict) -> bool:
+def takes_published_key(address: FlowAddress, state: str, authentication: dict[str, Any]) -> bool:
     """Whether authentication is on, but the published key passes it; `authentication` is that part of the settings."""
     try:
         if state == REFUSES or (state == ANSWERS and authentication.get("client")):
@@ -91,10 +91,10 @@ class Environment:
 
     executable: str
     python: list
-    distributions: dict
+    distributions: dict[str, Any]
     plugins: list[Plugin]
-    folders: dict
-    lookup: dict
+    folders: dict[str, Any]
+    lookup: dict[str, Any]
     unrecorded: list
     kernel: list | None = None
 
@@ -142,7 +142,7 @@ def examine(python: str = sys.executable, path: str = "") -> Environment:
     return environment_from(json.loads(lines[-1]))
 
 
-def environment_from(report: dict) -> Environment:
+def environment_from(report: dict[str, Any]) -> Environment:
     """The environment that a probe's report describes."""
     return Environment(**{**report, "plugins": [Plugin(**each) for each in report["plugins"]]})
 
@@ -230,7 +230,7 @@ class Provider:
     unseen: str = ""
 
 
-def provider_from(row: dict, examined: bool) -> Provider:
+def provider_from(row: dict[str, Any], examined: bool) -> Provider:
     """A provider as FATE-Flow describes it, one of this machine with what is installed there."""
     metadata = row.get("metadata") or {}
     path, python = metadata.get("path") or "", metadata.get("venv") or ""
@@ -267,7 +267,7 @@ class FlowSite:
     reason: str = ""
     version: str | None = None
     is_here: bool = True
-    settings: dict = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     providers: tuple | None = None
     listeners: tuple = ()
     addresses: tuple[str, ...] = ()
@@ -276,7 +276,7 @@ class FlowSite:
     unreadable: str = ""
     """Which file of the home is closed to this user."""
     takes_the_known_key: bool = False
-    variables: dict | None = None
+    variables: dict[str, Any] | None = None
     """Those of `SEEN_VARIABLES` that the running server was started with; None where they cannot be seen."""
     refuses_paths: bool | None = None
     """Whether the server refused a job that the gate must refuse; None where it does not talk to this client as to a party."""
@@ -296,7 +296,7 @@ class FlowSite:
         ports = {"HTTP": self.address.port if self.address else flow.get("http_port"), "gRPC": flow.get("grpc_port")}
         return {name: port for name, port in ports.items() if port}
 
-    def section(self, name: str) -> dict:
+    def section(self, name: str) -> dict[str, Any]:
         """One part of service_conf.yaml; empty where it is not set."""
         section = self.settings.get(name)
         return section if isinstance(section, dict) else {}
@@ -358,7 +358,7 @@ def refuses_paths(address: FlowAddress, credentials: Credentials | None) -> bool
     return False if answer.code == CREATE_JOB_FAILED else None
 
 
-def _variables(process: psutil.Process | None) -> dict | None:
+def _variables(process: psutil.Process | None) -> dict[str, Any] | None:
     """What a server was started with."""
     if process is None:
         return None
@@ -387,9 +387,9 @@ def _known_address(home: Path, site: FlowSite) -> FlowAddress | None:
         return None
 
 
-def _settings_of(home: Path) -> tuple[dict, str]:
+def _settings_of(home: Path) -> tuple[dict[str, Any], str]:
     """service_conf.yaml of the home, with the local changes that FATE-Flow puts over it, and what is wrong there."""
-    settings: dict = {}
+    settings: dict[str, Any] = {}
     for path in (home / "conf" / SERVICE_CONF, home / "conf" / f"local.{SERVICE_CONF}"):
         try:
             settings.update(yaml.safe_load(path.read_text(encoding="utf-8")))

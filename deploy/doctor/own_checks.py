@@ -18,7 +18,7 @@ from packaging.version import Version
 from fate_dp.deploy import FATE_VERSION
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
-from fate_dp.privacy.policy import InvalidPolicy, load_policy, unused_names
+from fate_dp.privacy.ledger.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.private_files import (
     CALLS_FOLDER,
     CANARIES_FOLDER,
@@ -394,10 +394,10 @@ def ledger(party: Path) -> Finding:
             deadline = time.monotonic() + INTEGRITY_SECONDS
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             version = version_of(connection)
-            if version > SCHEMA_VERSION:
+            if version not in (0, SCHEMA_VERSION):
                 return problem(
-                    f"{path} has version {version}, but this FATE-DP reads versions up to {SCHEMA_VERSION}.",
-                    "Install the FATE-DP that wrote it, or a later one; an older one must not charge this ledger.",
+                    f"{path} has version {version}, but this FATE-DP reads version {SCHEMA_VERSION}.",
+                    "Install the FATE-DP that wrote it; another one must not charge this ledger.",
                 )
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             return ok(f"{path} opens and is whole (version {version}).") if verdict == "ok" else _damaged(path, verdict)

@@ -57,9 +57,9 @@ def main() -> None:
     print(json.dumps(report))
 
 
-def installed() -> dict:
+def installed() -> dict[str, Any]:
     """Every distribution on the path, by its normalised name; the first of a name is the one that is used."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     seen = set()
     for distribution in importlib.metadata.distributions():
         name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
@@ -85,7 +85,7 @@ def importable(package: str) -> list:
     return [["unknown", os.path.dirname(folder)]]
 
 
-def plugin(distribution: importlib.metadata.Distribution) -> dict:
+def plugin(distribution: importlib.metadata.Distribution) -> dict[str, Any]:
     """What one installation of the plugin says about itself."""
     return {
         "version": distribution.version,
@@ -114,7 +114,7 @@ def folder_of(package: str) -> str | None:
     return os.path.dirname(specification.origin) if specification and specification.origin else None
 
 
-def lookup() -> dict:
+def lookup() -> dict[str, Any]:
     """What FATE finds: {"found": {entry name: [component name, why it does not load]}} or {"error": sentence}."""
     try:
         import pkg_resources

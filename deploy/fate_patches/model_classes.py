@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from fate_dp.privacy.policy import Policy
+    from fate_dp.privacy.ledger.policy import Policy
 
 # With all that lies below them.
 MODULES = (
@@ -47,7 +47,7 @@ party: str | None = None
 def policy_of(party_id: str) -> Policy | None:
     """The policy of a party of this machine; None where FATE-DP is not installed in this environment."""
     try:
-        from fate_dp.privacy.policy import load_policy
+        from fate_dp.privacy.ledger.policy import load_policy
         from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
     except ImportError:
         return None

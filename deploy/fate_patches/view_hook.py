@@ -1,7 +1,7 @@
-"""Where FATE begins to execute a component, the party's recorders begin, if its operator switched them on.
+"""Where FATE begins to execute a component, the party's recorder begins, if its operator switched it on.
 
 Imports nothing but Python's own, since every process of FATE-Flow starts with it; and as long as the party's policy does not
-have one of their words, a task imports nothing else for them either.
+have its word, a task imports nothing else for it either.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# As `privacy.private_files` and `privacy.policy` have them, which are not imported before they are needed.
+# As `privacy.private_files` and `privacy.ledger.policy` have them, which are not imported before they are needed.
 HOME_VARIABLE, PARTY_PREFIX, POLICY_FILE = "FATE_DP_HOME", "party-", "policy.yaml"
-WORDS = (b"record_views", b"record_calls")
+WORD = b"record_views"
 
 
 def may_record(party_id: str) -> bool:
@@ -25,11 +25,11 @@ def may_record(party_id: str) -> bool:
             said = file.read()
     except OSError:
         return False
-    return any(word in said for word in WORDS)
+    return WORD in said
 
 
 def record_views(module: Any) -> None:
-    """Let FATE's `execute_component_from_config` run with the recorders around it."""
+    """Let FATE's `execute_component_from_config` run with the recorder around it."""
     execute = module.execute_component_from_config
 
     def execute_component_from_config(config: Any, output_path: Any) -> None:

@@ -54,7 +54,7 @@ def client_file() -> Path | None:
     return Path(origin).parent / "settings.yaml" if origin else None
 
 
-def client_settings(path: Path | None = None) -> dict:
+def client_settings(path: Path | None = None) -> dict[str, Any]:
     """What `flow init` wrote for this environment: ip, port, app_id, app_token; empty where fate_client is missing."""
     path = path or client_file()
     if path is None:
@@ -66,7 +66,7 @@ def client_settings(path: Path | None = None) -> dict:
         return {}
 
 
-def credentials_for(address: FlowAddress, settings: dict | None = None) -> Credentials | None:
+def credentials_for(address: FlowAddress, settings: dict[str, Any] | None = None) -> Credentials | None:
     """The credentials of `flow init`, for the server that they were given for only."""
     settings = client_settings() if settings is None else settings
     if (_host(settings.get("ip")), str(settings.get("port"))) != (_host(address.host), str(address.port)):
@@ -123,7 +123,7 @@ def ask_broker(where: str, page: str, user: object, password: object, patience: 
 def ask(
     address: FlowAddress,
     path: str,
-    body: dict | None = None,
+    body: dict[str, Any] | None = None,
     credentials: Credentials | None = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Answer:

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -150,7 +151,7 @@ def installed_flow_package() -> Path:
     return Path(specification.origin).parent
 
 
-def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict:
+def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict[str, Any]:
     """The whole of service_conf.yaml; the database is SQLite in the home."""
     ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
     return {
@@ -163,6 +164,6 @@ def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dic
     }
 
 
-def replace_yaml(path: Path, content: dict) -> None:
+def replace_yaml(path: Path, content: dict[str, Any]) -> None:
     """Write a YAML file for its owner's eyes: it may hold a password."""
     replace_file(path, yaml.safe_dump(content).encode())

@@ -130,13 +130,13 @@ class ServerSetup:
     engines: Mapping[str, str] = field(
         default_factory=lambda: {"computing": "standalone", "federation": "standalone", "storage": "standalone"}
     )
-    service: Mapping[str, dict] = field(default_factory=dict)
+    service: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Further top-level keys of service_conf.yaml."""
     jobs: Mapping[str, object] = field(
         default_factory=lambda: {"computing_partitions": COMPUTING_PARTITIONS, "job_cores": JOB_CORES}
     )
     """What differs from FATE-Flow's own job_default_config.yaml."""
-    routes: Mapping[str, dict] = field(default_factory=dict)
+    routes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Where each party's broker is: the content of rabbitmq_route_table.yaml; none for no broker."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of the server and its tasks, beside those that every server has."""

@@ -11,6 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -36,13 +37,13 @@ class Registration:
     version: str
     python: str
     path: str
-    components: dict
+    components: dict[str, Any]
 
     @property
     def name(self) -> str:
         return f"{NAME}:{self.version}@{DEVICE}"
 
-    def request(self) -> dict:
+    def request(self) -> dict[str, Any]:
         """What FATE-Flow is sent, also from a file by `flow provider register -c`."""
         return {
             "name": NAME,
@@ -147,7 +148,7 @@ def check_environment(address: FlowAddress, environment: Environment) -> None:
         )
 
 
-def described(environment: Environment) -> dict:
+def described(environment: Environment) -> dict[str, Any]:
     """The description of each component, by name; parameters are left to the files that clients read."""
     folder = Path(environment.folders["pipelines"]) / "clients"
     whole = {
@@ -158,7 +159,7 @@ def described(environment: Environment) -> dict:
     return {name: {key: component[key] for key in kept if key in component} for name, component in whole.items()}
 
 
-def request(address: FlowAddress, path: str, body: dict | None = None) -> Answer:
+def request(address: FlowAddress, path: str, body: dict[str, Any] | None = None) -> Answer:
     """Ask FATE-Flow, with the credentials of `flow init` where there are some."""
     try:
         answer = ask(address, path, body, credentials_for(address))

@@ -1,4 +1,4 @@
-"""The recorders: what one party receives in one task goes to a private file of that party, if its operator wants that.
+"""The recorder: what one party receives in one task goes to a private file of that party, if its operator wants that.
 
 It is switched on by ``record_views`` in the party's ``policy.yaml`` and by nothing else: no job and no other party can. It is
 entered where FATE begins to execute a component (`deploy.fate_patches`), so that it works for FATE's components as for ours, in
@@ -8,8 +8,6 @@ tasks that start warm or cold. Then, in this order:
 2. Every message that the task asks for is kept, as plain values (`fate_values`), until the bytes of ``record_bytes`` are
    used; what comes then is kept by its name alone, and the view says so.
 3. When the task ends, well or not, the view is written in one step. A process that is killed leaves none.
-
-So it is with what the task asks of the party's own private records, by the word ``record_calls`` (`calls`).
 
 Nothing that goes wrong here may end a task, which would tell other parties that somebody records: it stands in the view and
 in the task's log. A peer chooses names of tasks and what it sends; so names are checked before they name a file.
@@ -26,7 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fate_dp.attacks.recorded_view import Message, RecordedView, Task, to_bytes
 from fate_dp.components.common.frames import match_id_blocks
@@ -34,10 +32,9 @@ from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.wire.channel import Channel
 from fate_dp.components.common.wire.codec import NotPlain
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.ledger.entries import RECORDED_CALLS, RECORDED_VIEW
-from fate_dp.privacy.policy import load_policy
+from fate_dp.privacy.ledger.entries import RECORDED_VIEW
+from fate_dp.privacy.ledger.policy import load_policy
 from fate_dp.privacy.private_files import (
-    CALLS_FOLDER,
     LEDGER_FILE,
     POLICY_FILE,
     VIEWS_FOLDER,
@@ -45,12 +42,8 @@ from fate_dp.privacy.private_files import (
     party_folder,
     replace_file,
 )
-from fate_dp.privacy.recorded import heard_by
 
 from .fate_values import plain_form
-
-if TYPE_CHECKING:
-    from .calls import CallRecorder
 
 logger = logging.getLogger(__name__)
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
@@ -137,31 +130,14 @@ def recorder_of(config: Any) -> Recorder | None:
         policy = load_policy(home / POLICY_FILE)
         if not policy.records(config.component):
             return None
-        task = noted_task(config, home, RECORDED_VIEW)
+        task = noted_task(config, home)
         return Recorder(task, home / VIEWS_FOLDER / task.job, policy.record_bytes)
     except Exception as error:
         logger.warning("What this party receives is not recorded: %s", error)
         return None
 
 
-def call_recorder_of(config: Any) -> CallRecorder | None:
-    """The same of what it asks of this party's private records."""
-    try:
-        home = party_folder(parties_folder(), config.party_id)
-        policy = load_policy(home / POLICY_FILE)
-        if not policy.records_calls(config.component):
-            return None
-        # Not before it is wanted: it knows the models of `dp_homo_nn`, and torch with them.
-        from .calls import CallRecorder
-
-        task = noted_task(config, home, RECORDED_CALLS)
-        return CallRecorder(task, home / CALLS_FOLDER / task.job, policy.record_bytes)
-    except Exception as error:
-        logger.warning("What is asked of this party's records is not recorded: %s", error)
-        return None
-
-
-def noted_task(config: Any, home: Path, what: str) -> Task:
+def noted_task(config: Any, home: Path) -> Task:
     """Which task it is, noted in the party's ledger with what is kept of it; raises where either cannot be done."""
     files = JobFiles.of_this_task()
     plan = None if files is None else files.plan() or files.so_far()
@@ -178,36 +154,13 @@ def noted_task(config: Any, home: Path, what: str) -> Task:
     if not all(map(FILE_NAME.fullmatch, (task.job, task.name, task.role))):
         raise ValueError(f"the task {task.name!r} of the job {task.job!r} cannot name a file")
     Ledger(home / LEDGER_FILE).note_recorder(
-        what, component=task.component, role=task.role, job_id=task.job, task_id=config.party_task_id
+        RECORDED_VIEW, component=task.component, role=task.role, job_id=task.job, task_id=config.party_task_id
     )
     return task
 
 
 @contextmanager
 def recording(config: Any) -> Iterator[None]:
-    """Record a block that executes a task: what the party receives and what is asked of its records, as its operator wants."""
-    with recording_calls(config), recording_messages(config):
-        yield
-
-
-@contextmanager
-def recording_calls(config: Any) -> Iterator[None]:
-    """Record what a task asks of this party's private records, if its operator wants that."""
-    recorder = call_recorder_of(config)
-    if recorder is None:
-        yield
-        return
-    finished = False
-    try:
-        with heard_by(recorder):
-            yield
-        finished = True
-    finally:
-        recorder.write(finished)
-
-
-@contextmanager
-def recording_messages(config: Any) -> Iterator[None]:
     """Record what this party receives, if its operator wants that."""
     recorder = recorder_of(config)
     if recorder is None:

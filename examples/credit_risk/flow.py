@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from examples.credit_risk.homo_lr import HomoLRSettings, study_pipeline
+from examples.pipelines import StudyTables
 from fate_dp.data_prep.lending_club.cleaning import CleanLoans
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
@@ -35,9 +36,9 @@ from fate_dp.pipelines.jobs.job import (
     task_output_data,
     task_output_model,
 )
-from fate_dp.pipelines.jobs.ready import Federation, StudyTables
+from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import upload_prepared
-from fate_dp.pipelines.report.job_facts import Asked, gather
+from fate_dp.pipelines.report.job_facts import ReportRequest, gather
 from fate_dp.pipelines.report.job_page import write_report as write_job_report
 from fate_dp.privacy.private_files import parties_folder
 from fate_dp.privacy.validation import InvalidArgument
@@ -254,7 +255,7 @@ def job_page(place: FlowPlace, job_id: str, guest: str, folder: Path) -> str:
     """
     parties = parties_folder() if place.home is None else open_home(place.home).parties
     page, _ = write_job_report(
-        gather(Asked(place.address, job_id, parties, guest, place.home)), folder, f"job-{job_id}"
+        gather(ReportRequest(place.address, job_id, parties, guest, place.home)), folder, f"job-{job_id}"
     )
     return page.name
 

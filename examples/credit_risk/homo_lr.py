@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.pipelines.jobs.ready import (
-    Federation,
-    StudyTables,
-    evaluation,
-    held_out_reader,
-    new_pipeline,
-    training_reader,
-)
+from examples.pipelines import StudyTables, held_out_reader, training_reader
+from fate_dp.pipelines.jobs.ready import Federation, evaluation, new_pipeline
 from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
 
 if TYPE_CHECKING:

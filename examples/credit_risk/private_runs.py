@@ -29,7 +29,7 @@ from fate_dp.pipelines.jobs.job import JobResult, NoOutput, run_job, task_output
 from fate_dp.pipelines.jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
 from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
-from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, atomic_write
 
 from .flow import FlowPlace, job_page, table_schema

@@ -14,7 +14,6 @@ from fate_dp.pipelines.report.page import (
     INK,
     ORANGE,
     SERIES,
-    bare_rows,
     draw_losses,
     moment,
     percent,
@@ -53,6 +52,14 @@ VERDICT_KINDS = {True: "holds", False: "fails", None: "open"}
 SOURCE_FIGURES = dict(zip(CLASS_MEASURES, (0.28, 0.66, 0.40, 0.90, 0.65, 0.75), strict=True))
 LABEL_COLOURS = {"Charged Off": ORANGE, "Fully Paid": BLUE}
 MARKERS, LINES = "osD^vPX", ("-", "--", ":", "-.")
+
+
+def bare_rows(axis: Axes, names: Sequence[str]) -> None:
+    """Name the rows of a chart of horizontal bars or points, the first on top, without lines between them."""
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.grid(axis="y", visible=False)
+    axis.tick_params(axis="y", length=0)
 
 
 def interval_text(interval: dict) -> str:

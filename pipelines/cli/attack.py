@@ -80,7 +80,7 @@ def named_views(options: argparse.Namespace) -> list[Path]:
 
 def why_no_view(folder: Path, job: str | None, party: str | None) -> str:
     """One sentence on a job of which nothing was kept."""
-    from fate_dp.privacy.policy import load_policy
+    from fate_dp.privacy.ledger.policy import load_policy
     from fate_dp.privacy.private_files import POLICY_FILE, party_folder, party_ids
 
     ids = party_ids(folder) if party is None else [party]

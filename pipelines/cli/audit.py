@@ -95,10 +95,10 @@ def made(options: argparse.Namespace) -> dict[Path, Certificate]:
         given = (options.epsilon, options.delta, options.canaries, options.confidence)
         found = [audit_mechanism(name, *given)]
     else:
-        from ..jobs.audits import Asked, audit_job
+        from ..jobs.audits import AuditRequest, audit_job
 
         name = f"{options.job}-party-{options.party}"
-        asked = Asked(
+        asked = AuditRequest(
             parties_folder(options), options.party, options.job, options.model, options.delta, options.confidence
         )
         found = audit_job(asked)
@@ -132,8 +132,6 @@ def show(certificates: dict[Path, Certificate]) -> None:
             "canaries": "none" if evidence is None else str(evidence.canaries),
             "verdict": certificate.verdict,
         }
-        if certificate.replayed:
-            rows["replayed"] = " ".join(moved.sentence for moved in certificate.replayed)
         for name, value in rows.items():
             table.add_row(name, Text(value))
         console.print(table)

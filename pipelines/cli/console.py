@@ -83,7 +83,7 @@ def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
         command.set_defaults(flow=os.environ.get(FLOW_VARIABLE))
 
 
-def given(options: argparse.Namespace, kind: type) -> dict:
+def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of the dataclass `kind` that the command line gave, so that its defaults stand in one place."""
     values = {item.name: getattr(options, item.name, None) for item in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}

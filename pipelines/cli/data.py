@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..jobs.text_tables import TextTable, print_table, print_text, table_of_cells
 from .console import (
@@ -155,7 +155,7 @@ class ShareBar:
             self._progress.update(self._task, description=text, total=1.0, completed=share)
 
 
-def print_preparation(manifest: dict, console: Console) -> None:
+def print_preparation(manifest: dict[str, Any], console: Console) -> None:
     """Print steps, reasons, parties and files of a preparation, and below them what the user should know."""
     first, *others = steps = manifest["steps"]
     cells = [{"step": first["name"], **{name: f"{first[count]:,}" for name, count in COUNTS.items()}}]
@@ -185,7 +185,7 @@ def print_preparation(manifest: dict, console: Console) -> None:
         print_text(console, notice)
 
 
-def _party_cells(manifest: dict) -> Iterator[dict[str, str]]:
+def _party_cells(manifest: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Training loans of each party by class, before and after over-sampling."""
     times = {"before": "", "after": ", after"}
     for entry in manifest["files"].values():

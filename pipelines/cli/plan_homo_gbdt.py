@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.dp_homo_gbdt.settings import AGGREGATIONS, TrainSettings, given_settings
 
@@ -36,7 +36,7 @@ class TreesPlan:
 
     aggregation: str
     noise_multiplier: float
-    epsilon: dict
+    epsilon: dict[str, Any]
     noise_of_leaf: float
     least_records: float
 

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
 
@@ -50,7 +50,7 @@ class TrustPlan:
     aggregation: str
     noise_multiplier: float | None = None
     epsilon0: float | None = None
-    epsilon: dict | None = None
+    epsilon: dict[str, Any] | None = None
     epsilon_if_shuffler_and_server_collude: float | None = None
     noise_of_mean: float | None = None
     noise_to_signal: float | None = None
@@ -209,7 +209,7 @@ def request_of(options: argparse.Namespace) -> HomoNNRequest:
     return HomoNNRequest(given_settings(asked), options.clients, options.features, options.dimension, epsilon0)
 
 
-def _params(text: str | None) -> dict:
+def _params(text: str | None) -> dict[str, Any]:
     try:
         return {} if text is None else json.loads(text)
     except json.JSONDecodeError as error:

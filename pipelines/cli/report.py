@@ -49,12 +49,12 @@ def report(options: argparse.Namespace) -> None:
 def own_report(options: argparse.Namespace) -> JobReport:
     """Of the job that the command names, as one party may know it."""
     from ..jobs.job_plans import JOB_ID
-    from ..report.job_facts import Asked, gather
+    from ..report.job_facts import ReportRequest, gather
 
     if not JOB_ID.fullmatch(options.job):
         raise InvalidArgument.of("JOB_ID", options.job, "the id of a job, of twelve digits or more")
     address, home = running_server(options)
-    return gather(Asked(address, options.job, parties_folder(options), options.party, home))
+    return gather(ReportRequest(address, options.job, parties_folder(options), options.party, home))
 
 
 def merged_report(options: argparse.Namespace) -> JobReport:

@@ -50,7 +50,7 @@ class DeclaredTask(Component):
         cls.__signature__ = _signature(cls)
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
 
-    def __init__(self, _name: str, runtime_parties: dict | None = None, **given: Any) -> None:
+    def __init__(self, _name: str, runtime_parties: dict[str, Any] | None = None, **given: Any) -> None:
         names = (*self.parameters, *self.inputs)
         refuse_old_names(
             Path(self.yaml_define_path).stem, names, {name: given[name] for name in given if is_given(given[name])}

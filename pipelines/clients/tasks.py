@@ -78,7 +78,7 @@ class DPHeteroLR(
         return made
 
     @property
-    def outputs(self) -> dict:
+    def outputs(self) -> dict[str, Any]:
         """Artifacts for other tasks, by name; train_output_data only where scores are shown."""
         outputs = super().outputs
         return outputs if self._scores_rows else _Outputs(outputs, self._name)
@@ -87,7 +87,7 @@ class DPHeteroLR(
 class _Outputs(dict):
     """Outputs of a task that shows the guest no scores of training rows."""
 
-    def __init__(self, outputs: dict, name: str) -> None:
+    def __init__(self, outputs: dict[str, Any], name: str) -> None:
         super().__init__(outputs)
         self._name = name
 

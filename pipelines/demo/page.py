@@ -26,7 +26,7 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def loss_figure(models: dict) -> Markup:
+def loss_figure(models: dict[str, Any]) -> Markup:
     """Loss per epoch of every model that has one."""
 
     def draw(axis: Axes) -> None:
@@ -38,7 +38,7 @@ def loss_figure(models: dict) -> Markup:
     return svg_drawing("loss", "Loss per epoch", (5.4, 4.2), draw)
 
 
-def roc_figure(models: dict) -> Markup:
+def roc_figure(models: dict[str, Any]) -> Markup:
     """ROC curves of all models and the diagonal of a guess."""
 
     def draw(axis: Axes) -> None:
@@ -62,12 +62,12 @@ OBSERVERS = {
 TITLE = "What label privacy costs, and what it protects"
 
 
-def write_report(result: dict, path: str | os.PathLike) -> None:
+def write_report(result: dict[str, Any], path: str | os.PathLike) -> None:
     """Write the report of a result, a dictionary as result_schema.json describes it, to `path`, whole or not at all."""
     atomic_write(path, report_html(result))
 
 
-def report_html(result: dict) -> str:
+def report_html(result: dict[str, Any]) -> str:
     """The report as one HTML document; the same result gives the same text."""
     from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
@@ -97,7 +97,7 @@ def report_html(result: dict) -> str:
     )
 
 
-def summary(result: dict) -> str:
+def summary(result: dict[str, Any]) -> str:
     """What was done and what came out, in one paragraph."""
     data, models = result["data"], result["models"]
     guest, *hosts = data["parties"]
@@ -124,7 +124,7 @@ def comparison(difference: float) -> str:
     return f"{abs(points):.1f} percentage points {'more' if points > 0 else 'less'} than"
 
 
-def precision_of_figures(metrics: dict) -> str:
+def precision_of_figures(metrics: dict[str, Any]) -> str:
     """How far accuracies on this many records can be trusted."""
     accuracy, rows = metrics["accuracy"], metrics["rows"]
     error = math.sqrt(accuracy * (1 - accuracy) / rows)
@@ -134,7 +134,7 @@ def precision_of_figures(metrics: dict) -> str:
     )
 
 
-def views(privacy: dict) -> list[tuple[str, str]]:
+def views(privacy: dict[str, Any]) -> list[tuple[str, str]]:
     """What each observer sees of the protocol that ran, and what protects the others from it, below the observer's name."""
     parts = []
     for view in privacy["protocol"]["views"]:
@@ -148,7 +148,7 @@ def views(privacy: dict) -> list[tuple[str, str]]:
     return parts
 
 
-def cards(models: dict) -> list[tuple[str, str, str]]:
+def cards(models: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
     figures = [
         (name, percent(models[name]["metrics"]["accuracy"]), f"accuracy: {models[name]['title']}") for name in MODELS
@@ -156,7 +156,7 @@ def cards(models: dict) -> list[tuple[str, str, str]]:
     return [*figures, ("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label")]
 
 
-def explanation(entry: dict) -> str:
+def explanation(entry: dict[str, Any]) -> str:
     pending = f" {entry['pending']} uses are not confirmed, and charged all the same." if entry["pending"] else ""
     charged = "Counted towards a cap" if entry["counted"] else "Not counted towards a cap"
     return (

@@ -20,7 +20,7 @@ import pandas
 from fate_dp.components.protocols import prediction_frames as figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs.flow import fate_version
@@ -29,7 +29,7 @@ from ..jobs.party_ledgers import declare, declare_public, party_ledger, score_re
 from ..jobs.ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
 from ..jobs.upload import TableMeta, upload_table
 from ..report.guarantees import Protocol, component_guarantee
-from ..report.job_facts import Asked, gather
+from ..report.job_facts import ReportRequest, gather
 from ..report.job_page import write_report as write_job_report
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ROC_POINTS = 200
 
 
-def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict:
+def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict[str, Any]:
     """Metrics and ROC curve in the form of the result schema; label 1 is the positive class."""
     from sklearn import metrics
 
@@ -147,7 +147,7 @@ class Run:
                 raise
         return [each.result() for each in futures]
 
-    def tasks(self) -> list[dict]:
+    def tasks(self) -> list[dict[str, Any]]:
         """The result's list of tasks and their seconds."""
         return [
             {"job": name, "task": task, "seconds": spent}
@@ -155,13 +155,13 @@ class Run:
             for task, spent in self.results[name].seconds_per_task().items()
         ]
 
-    def summary(self, result: JobResult) -> dict:
+    def summary(self, result: JobResult) -> dict[str, Any]:
         """What the training said of itself at the guest."""
         metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
         return next(record["data"] for record in metrics if record["name"] == "summary")
 
 
-def run_demo(run: Run) -> dict:
+def run_demo(run: Run) -> dict[str, Any]:
     """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json), which it also writes."""
     from .page import write_report
 
@@ -221,12 +221,12 @@ def run_demo(run: Run) -> dict:
 def job_page(run: Run, name: str) -> str:
     """Write what the guest may know of a job; returns the name of the page beside the demo's report."""
     job_id = run.results[name].job_id
-    asked = Asked(run.guest.address, job_id, run.guest.parties_folder, run.parties.guest, run.guest.home)
+    asked = ReportRequest(run.guest.address, job_id, run.guest.parties_folder, run.parties.guest, run.guest.home)
     page, _ = write_job_report(gather(asked), run.output, f"job-{name.replace(' ', '-')}")
     return page.name
 
 
-def upload_data(run: Run) -> dict:
+def upload_data(run: Run) -> dict[str, Any]:
     """Write both sides' files and upload them; the guest's training table twice, once under a name declared public."""
     manifest = write_tables(run.data, run.split)
     run.together(*(partial(upload, run, table, file) for table, file in FILES.items()))
@@ -254,8 +254,8 @@ def upload(run: Run, table: str, file: str) -> None:
 class Trained:
     """A trained model, its training's summary, the labels it saw, and its scores on the held-out records."""
 
-    model: dict
-    summary: dict
+    model: dict[str, Any]
+    summary: dict[str, Any]
     training_table: pandas.DataFrame
     held_out: pandas.DataFrame
     held_out_table: pandas.DataFrame
@@ -276,7 +276,7 @@ def train_and_predict(run: Run, name: str, plan: TrainingPlan) -> Trained:
     )
 
 
-def federated_model(title: str, trained: Trained) -> dict:
+def federated_model(title: str, trained: Trained) -> dict[str, Any]:
     """The result's entry for a federated model; loss per epoch, but measures of the final model only, since measures
     per epoch would show the guest the host's scores at every epoch."""
     meta, estimator = trained.model["meta"], trained.model["data"]["estimator"]
@@ -290,7 +290,7 @@ def federated_model(title: str, trained: Trained) -> dict:
     }
 
 
-def guest_alone(trained: Trained) -> tuple[dict, float]:
+def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
     """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took.
 
     It is scikit-learn's logistic regression with its default penalty.
@@ -314,7 +314,7 @@ def guest_alone(trained: Trained) -> tuple[dict, float]:
     return model, seconds
 
 
-def training_figures(summary: dict) -> list:
+def training_figures(summary: dict[str, Any]) -> list:
     """What the private model's guest sees of it without true labels: measures on the flips, and what they are corrected to.
 
     A summary has numbers too small for the board as text.
@@ -354,7 +354,7 @@ def guarantees(protocol: Protocol, epsilon: float) -> list:
     ]
 
 
-def describe_data(run: Run, manifest: dict, trained: Trained) -> dict:
+def describe_data(run: Run, manifest: dict[str, Any], trained: Trained) -> dict[str, Any]:
     files = manifest["files"]
     rows = {
         side: {part: files[f"{side}_{part}.csv"]["rows"] for part in ("train", "test")} for side in ("guest", "host")
@@ -371,5 +371,5 @@ def describe_data(run: Run, manifest: dict, trained: Trained) -> dict:
     }
 
 
-def host_features(manifest: dict) -> int:
+def host_features(manifest: dict[str, Any]) -> int:
     return len(manifest["files"]["host_train.csv"]["columns"]) - 1

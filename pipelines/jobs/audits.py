@@ -7,9 +7,6 @@
   any privacy to the canaries that were present.
 - ``dp_homo_gbdt``: the same. The control has the splits that were released, and leaves that were fitted without any privacy.
 
-Calls that the party's recorder kept of a job's tasks (`deploy.recorder.calls`) are replayed, which gives a certificate of
-the sensitivities that they reported, for each task.
-
 What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
 """
 
@@ -18,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +23,11 @@ import numpy as np
 
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.privacy import LedgerUnavailable
-from fate_dp.privacy.audit import guess_coins
-from fate_dp.privacy.auditing.certificate import SENSITIVITY, Certificate, Claim, hash_of, versions_here, void
+from fate_dp.privacy.auditing.bounds import guess_coins
+from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
 from fate_dp.privacy.auditing.one_run import OneRun
-from fate_dp.privacy.auditing.replay import replay_all
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import canonical_label, record_tags
+from fate_dp.privacy.labels.flips import canonical_label, record_tags
 from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE, RECORDED_CALLS, RECORDED_VIEW
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
@@ -50,7 +46,7 @@ RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditRequest:
     """Which job of which party is audited.
 
     Attributes:
@@ -96,7 +92,7 @@ class Asked:
         )
 
 
-def audit_job(asked: Asked) -> list[Certificate]:
+def audit_job(asked: AuditRequest) -> list[Certificate]:
     """A certificate of every line of the party's ledger that the job used; one that is void where it used none."""
     home = home_at(asked.parties, asked.party_id)
     if not has_ledger(home):
@@ -107,86 +103,17 @@ def audit_job(asked: Asked) -> list[Certificate]:
         return [asked.void(str(error))]
     if not entries:
         return [asked.void(f"The ledger of party {asked.party_id} knows no release of job {asked.job_id}.")]
-    recorders = [entry for entry in entries if entry["mechanism"] in (RECORDED_VIEW, RECORDED_CALLS)]
-    released = [entry for entry in entries if entry not in recorders]
-    was_on = any(entry["mechanism"] == RECORDED_CALLS for entry in recorders)
-    found = [_audit_entry(asked, home, entry) for entry in released] + audit_calls(asked, home, released, was_on)
-    return found or [
+    released = [entry for entry in entries if entry["mechanism"] not in (RECORDED_VIEW, RECORDED_CALLS)]
+    return [_audit_entry(asked, home, entry) for entry in released] or [
         asked.void(f"The ledger of party {asked.party_id} knows of job {asked.job_id} nothing but a recorded view.")
     ]
-
-
-def audit_calls(asked: Asked, home: PartyHome, released: list[dict[str, Any]], was_on: bool) -> list[Certificate]:
-    """A certificate of the calls of each task that were recorded, for the relations under which the job's trainings charged.
-
-    Args:
-        released: the ledger's lines of the job, but for those that note a recorder.
-        was_on: whether the ledger says that calls were recorded.
-    """
-    from fate_dp.deploy.recorder.calls import calls_of
-
-    trainings = {entry["relation"]: entry for entry in released if _is_training(entry)}
-    files = calls_of(home.path, asked.job_id)
-    if not files and (trainings or was_on):
-        subject = f"recorded calls of job {asked.job_id} of party {asked.party_id}"
-        why = "The recorder of calls was on, but kept none: the task was killed, or its log says why."
-        if not was_on:
-            why = (
-                "The recorder of calls was off, so no call of the job can be replayed; the party's operator switches it on by "
-                "record_calls in policy.yaml, before a job."
-            )
-        return [void(_claim_of_calls(subject, next(iter(trainings.values()), None)), asked.confidence, why)]
-    return [_replayed(asked, home, path, entry) for path in files for entry in trainings.values() or [None]]
 
 
 def _is_training(entry: dict[str, Any]) -> bool:
     return str(entry["parameters"].get("purpose", "")).startswith((NETWORKS, TREES))
 
 
-def _claim_of_calls(subject: str, entry: dict[str, Any] | None) -> Claim:
-    """Of sensitivities under the relation of a training's line; no epsilon is claimed."""
-    unit, relation = ("record", REPLACE_ONE) if entry is None else (entry["unit"], entry["relation"])
-    observers = () if entry is None else tuple(entry["observer"].split(", "))
-    return Claim(subject, math.inf, 0.0, unit, relation, observers, SENSITIVITY)
-
-
-def _replayed(asked: Asked, home: PartyHome, path: Path, entry: dict[str, Any] | None) -> Certificate:
-    """Of one task's calls; void where they cannot be replayed here, or are not what was sent."""
-    from fate_dp.deploy.recorder.calls import call_of, read_calls
-
-    claim = _claim_of_calls(f"calls in {path.name} of job {asked.job_id} of party {asked.party_id}", entry)
-    inputs = {"calls": hash_of(path)}
-    try:
-        kept = read_calls(path)
-        if entry is None:
-            raise InvalidArgument("The ledger knows no training of the job, so no relation of neighbours is claimed.")
-        if kept.version != versions_here()["fate-dp"]:
-            raise InvalidArgument(
-                f"The calls were recorded by FATE-DP {kept.version}, and another version, {versions_here()['fate-dp']}, may "
-                "compute otherwise."
-            )
-        if kept.problems:
-            raise InvalidArgument(kept.problems[0])
-        calls = [call_of(data, home.policy.model_modules) for data in kept.calls]
-        for call in calls:
-            if not np.array_equal(call.repeated(call.records).steps, call.result.steps):
-                raise InvalidArgument(
-                    f"Repeated on the same records, {call.query.__name__} gives another sum than it did."
-                )
-        replayed = replay_all(calls, claim.relation)
-        if not replayed:
-            raise InvalidArgument(
-                f"None of the {kept.seen} calls was kept with a record in it, so nothing is replayed."
-            )
-    except InvalidArgument as error:
-        return void(claim, asked.confidence, str(error), inputs)
-    except (ValueError, KeyError, TypeError) as error:
-        return void(claim, asked.confidence, f"The calls in {path.name} are damaged ({type(error).__name__}).", inputs)
-    subject = f"{len(calls)} of {kept.seen} {claim.subject}"
-    return Certificate(replace(claim, subject=subject), asked.confidence, replayed=replayed, inputs=inputs)
-
-
-def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certificate:
+def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) -> Certificate:
     if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
         return asked.void(
             "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
@@ -218,7 +145,7 @@ def _audit_entry(asked: Asked, home: PartyHome, entry: dict[str, Any]) -> Certif
     return _audit_flips(asked, home, entry, found[0]) if is_flip else _audit_training(asked, home, entry, found[0])
 
 
-def _audit_flips(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+def _audit_flips(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
     tags = record_tags(canaries.ids, home.key, entry["source"])
     labels = home.ledger.released_labels(entry["entry_id"], tags)
     missing = sum(label is None for label in labels)
@@ -241,7 +168,7 @@ def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
     return np.array([values.get(canonical_label(label), 1) for label in labels], dtype=np.int64)
 
 
-def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
+def _audit_training(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
     if asked.model is None:
         return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
     digest, trees = hash_of(asked.model), str(entry["parameters"]["purpose"]).startswith(TREES)
@@ -261,7 +188,7 @@ def _audit_training(asked: Asked, home: PartyHome, entry: dict[str, Any], canari
     return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=inputs)
 
 
-def losses_of_network(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+def losses_of_network(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
     """Losses of all canaries under a model of dp_homo_nn, and under one that was fitted to those that were present."""
     from fate_dp.components.dp_homo_nn.model import spec_of, weights_of
     from fate_dp.components.dp_homo_nn.models.registry import ModelSource, model_inputs
@@ -276,7 +203,7 @@ def losses_of_network(document: dict, canaries: Canaries, home: PartyHome) -> tu
     return audited, control
 
 
-def losses_of_trees(document: dict, canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
+def losses_of_trees(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
     """The same of dp_homo_gbdt: the control has the released splits, with values of leaves that nothing protects.
 
     Its values are those of ridge regression on the canaries that were present, in the leaves of all trees.

@@ -21,9 +21,9 @@ import numpy as np
 from fate_dp.privacy.auditing.certificate import hash_of
 from fate_dp.privacy.auditing.games import fair_coins
 from fate_dp.privacy.events import Word
-from fate_dp.privacy.label_flips import canonical_label
+from fate_dp.privacy.labels.flips import canonical_label
+from fate_dp.privacy.ledger.policy import check_source
 from fate_dp.privacy.noise.stream import Rng, open_stream, uniform_below
-from fate_dp.privacy.policy import check_source
 from fate_dp.privacy.private_files import CANARIES_FOLDER, atomic_write, publish_if_absent
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 

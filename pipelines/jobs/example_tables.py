@@ -19,7 +19,7 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.ledger.database import WEIGHTS
-from fate_dp.privacy.policy import declare_caps
+from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE
 
 from .party_ledgers import declare, make_home

@@ -23,7 +23,7 @@ from fate_dp.components.disclosure.verdicts import enforce, refusal
 from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -149,7 +149,7 @@ def run_job(
     return result
 
 
-def read_dag(text: str) -> dict:
+def read_dag(text: str) -> dict[str, Any]:
     """The DAG that fate_client has written, which has 1e-05 for a small number: PyYAML would read that as text."""
     from ruamel.yaml import YAML
 
@@ -169,7 +169,7 @@ def check_parties(pipeline: FateFlowPipeline) -> None:
         raise JobFailed("The pipeline names no arbiter; dp_hetero_lr with solver per_epoch needs exactly one.")
 
 
-def check_over_sampling(dag_schema: dict) -> None:
+def check_over_sampling(dag_schema: dict[str, Any]) -> None:
     """Refuse a job that would split or test on rows that smote made, directly or after other tasks.
 
     No component can see that by itself. Models carry no rows, and are not followed.
@@ -182,14 +182,14 @@ def check_over_sampling(dag_schema: dict) -> None:
                 raise JobFailed(sentence.format(task=f"Task {name}", smote=smote, key=key))
 
 
-def check_chain(dag_schema: dict) -> None:
+def check_chain(dag_schema: dict[str, Any]) -> None:
     """Refuse a training that could not read the flips before it, for which label_flip would have been charged."""
     sentence = refusal_of_plan(JobPlan(dag_schema["dag"]))
     if sentence is not None:
         raise JobFailed(sentence)
 
 
-def check_disclosure(dag_schema: dict, job_check: str) -> None:
+def check_disclosure(dag_schema: dict[str, Any], job_check: str) -> None:
     """Refuse a job in which a party could compute every label or feature of another one, as the guest's policy says."""
     try:
         enforce(job_check, refusal(trace(JobPlan(dag_schema["dag"]))))
@@ -374,13 +374,13 @@ def log_end(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> 
     return f"its logs are in {folder}."
 
 
-def task_metrics(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> list[dict]:
+def task_metrics(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> list[dict[str, Any]]:
     """The metric records of a task at a party, in the order in which they were logged."""
     response = connect(address).output.query_metric(job_id=job_id, role=role, party_id=party_id, task_name=task)
     return output_of(response, "metrics", job_id, role, party_id, task) or []
 
 
-def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
     """The model of a task at a party, by output key."""
     response = connect(address).output.query_model(job_id=job_id, role=role, party_id=party_id, task_name=task)
     model = output_of(response, "model", job_id, role, party_id, task)
@@ -389,7 +389,7 @@ def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: st
     return model
 
 
-def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict:
+def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
     """The tables of a task at a party as pandas frames, by output key; a list where an output has several."""
     from fate_client.pipeline.utils.fateflow.fate_flow_job_invoker import FATEFlowJobInvoker
 
@@ -418,14 +418,14 @@ def with_numbers(frame: pandas.DataFrame) -> pandas.DataFrame:
     return frame
 
 
-def output_of(response: dict, kind: str, job_id: str, role: str, party_id: str, task: str) -> Any:
+def output_of(response: dict[str, Any], kind: str, job_id: str, role: str, party_id: str, task: str) -> Any:
     """The data of FATE-Flow's answer about an output."""
     if response.get("code") != 0:
         raise NoOutput(f"Task {task} of {role} {party_id} in job {job_id} has no {kind}: {reason_of(response)}.")
     return response.get("data")
 
 
-def reason_of(response: dict) -> str:
+def reason_of(response: dict[str, Any]) -> str:
     """What FATE-Flow, or fate_client where no server answered, says went wrong."""
     told = str(response.get("message") or response.get("retmsg") or response)
     return (raised_sentence(told) if TRACEBACK in told else told).rstrip(".")

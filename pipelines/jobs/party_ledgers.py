@@ -10,10 +10,10 @@ from typing import Any
 from fate_dp.components.common.charges import PartyHome, columns_name, id_space
 from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.label_flips import record_tags
+from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
-from fate_dp.privacy.policy import declare_caps, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
 from fate_dp.privacy.validation import check_delta_or_zero
 

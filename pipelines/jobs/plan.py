@@ -17,12 +17,12 @@ Fields are named as the flags of ``fate-dp plan``, and so are they in refusals.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.ledger.policy import Policy
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_finite, one_of, whole, within
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.
@@ -104,7 +104,7 @@ class LabelPlanRequest:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.label_choice`.
+    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`.
 
     ``largest_size`` counts columns times models up to which noise has the smaller variance; ``noise_over_flips`` is the ratio
     of the variances at the columns and models that were asked for, None where none were.
@@ -224,8 +224,8 @@ class TrustRow:
     sum_sigma: float
     mean_sigma: float
     noise_to_signal: float | None
-    epsilon_server: dict
-    epsilon_client: dict
+    epsilon_server: Mapping[Any, float]
+    epsilon_client: Mapping[Any, float]
     runs: int | None
 
 
@@ -255,7 +255,7 @@ class TrainingPlan:
 
 def plan_labels(request: LabelPlanRequest) -> LabelPlan:
     """What flipping these labels at this epsilon tells, costs, and leaves of the cap."""
-    from fate_dp.privacy.label_choice import crossover
+    from fate_dp.privacy.labels.choice import crossover
     from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 
     epsilon, others = request.epsilon, request.classes - 1
@@ -289,7 +289,7 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
 
 
 def _choice(request: LabelPlanRequest, epsilon: float) -> LabelChoice:
-    from fate_dp.privacy import label_choice
+    from fate_dp.privacy.labels import choice as label_choice
 
     records, columns, delta = request.records, request.columns, request.delta
     return LabelChoice(

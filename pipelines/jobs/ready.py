@@ -1,4 +1,4 @@
-"""Ready-made pipelines, those of the jobs in conf/ among them, and their predictions.
+"""What pipelines are made of, and the demo's; `examples/pipelines.py` makes those of the other jobs in conf/ of it.
 
 *Vertical*: guest and host have different columns of the same records, joined by PSI or as shares. *Horizontal*: guest and
 hosts have the same columns of different records, and an arbiter adds up models or statistics.
@@ -6,7 +6,7 @@ hosts have the same columns of different records, and an arbiter adds up models 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.validation import PARTY_ID, InvalidArgument
@@ -14,8 +14,6 @@ from fate_dp.privacy.validation import PARTY_ID, InvalidArgument
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
     from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
-
-    from ..clients import DPHomoNN
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Parties:
     def all_hosts(self) -> list[str]:
         return [self.host]
 
-    def data_parties(self) -> dict:
+    def data_parties(self) -> dict[str, Any]:
         """As fate_client's `runtime_parties`."""
         return {"guest": self.guest, "host": self.host}
 
@@ -71,7 +69,7 @@ class Federation:
         """Pairs of role and party id, the guest first."""
         return (("guest", self.guest), *(("host", host) for host in self.hosts))
 
-    def at_training(self, aggregation: str) -> dict:
+    def at_training(self, aggregation: str) -> dict[str, Any]:
         """All parties of a training with differential privacy as fate_client's `runtime_parties`."""
         hosts = self.all_hosts if aggregation == "shuffle" else list(self.hosts)
         return {"guest": self.guest, "host": hosts, "arbiter": self.arbiter}
@@ -88,18 +86,6 @@ class Tables:
     def label_source(self, column: str = "y") -> str:
         """The unit of the guest's label budget."""
         return f"{self.namespace}/{self.guest}/{column}"
-
-
-@dataclass(frozen=True)
-class StudyTables:
-    """Where the tables of a study are: `{role}_{party id}_train` of every data party, and `test` at the guest."""
-
-    namespace: str = "lending_club"
-    test: str = "test"
-
-    def training(self, role: str, party_id: str) -> str:
-        """The name of a party's training table."""
-        return f"{role}_{party_id}_train"
 
 
 # What all of them share.
@@ -148,8 +134,8 @@ class TrainingPlan:
     parties: Parties
     tables: Tables
     epsilon: float | None
-    training: dict = field(default_factory=dict)
-    alignment: dict = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+    alignment: dict[str, Any] = field(default_factory=dict)
 
 
 def training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
@@ -157,26 +143,14 @@ def training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
     from ..clients import DPHeteroLR
 
     reader, psi = joined_tables(plan.parties, plan.tables)
-    flips, joined, source = _flipped(plan, psi.outputs["output_data"], plan.parties.data_parties())
+    flips, joined, source = flipped(plan, psi.outputs["output_data"], plan.parties.data_parties())
     model = DPHeteroLR("dp_hetero_lr_0", train_data=joined, **{**plan.training, **source})
-    return new_pipeline(plan.parties).add_tasks([reader, psi, *flips, model, *_evaluated(plan, model)])
+    return new_pipeline(plan.parties).add_tasks([reader, psi, *flips, model, *evaluated(plan, model)])
 
 
-def joined_training_pipeline(plan: TrainingPlan) -> FateFlowPipeline:
-    """reader -> [label_flip] -> align -> share_lr [-> evaluation], of guest and host alone: shares are of two parties."""
-    from ..clients import Align, ShareLR
-
-    reader = _read(plan.parties, plan.tables)
-    flips, rows, source = _flipped(plan, reader.outputs["output_data"])
-    align = Align("align_0", input_data=rows, **{**plan.alignment, **source})
-    model = ShareLR(
-        "share_lr_0", train_data=align.outputs["output_data"], alignment=align.outputs["alignment"], **plan.training
-    )
-    pipeline = new_pipeline(replace(plan.parties, arbiter=None))
-    return pipeline.add_tasks([reader, *flips, align, model, *_evaluated(plan, model)])
-
-
-def _flipped(plan: TrainingPlan, rows: object, parties: dict | None = None) -> tuple[list, object, dict]:
+def flipped(
+    plan: TrainingPlan, rows: object, parties: dict[str, Any] | None = None
+) -> tuple[list, object, dict[str, Any]]:
     """The task that flips labels, if any; the rows to train on; and where nothing is flipped, whose labels they have."""
     from ..clients import LabelFlip
 
@@ -187,7 +161,7 @@ def _flipped(plan: TrainingPlan, rows: object, parties: dict | None = None) -> t
     return [flip], flip.outputs["output_data"], {}
 
 
-def _evaluated(plan: TrainingPlan, model: Any) -> list:
+def evaluated(plan: TrainingPlan, model: Any) -> list:
     scored = plan.training.get("train_scores")
     return [evaluation(plan.parties, model.outputs["train_output_data"])] if scored else []
 
@@ -195,7 +169,7 @@ def _evaluated(plan: TrainingPlan, model: Any) -> list:
 def prediction_pipeline(trained: FateFlowPipeline, parties: Parties, tables: Tables) -> FateFlowPipeline:
     """reader -> psi -> deployed dp_hetero_lr -> evaluation, for a pipeline that `run_job` has trained."""
     trained.deploy([trained.psi_0, trained.dp_hetero_lr_0])
-    deployed, reader = trained.get_deployed_pipeline(), _read(parties, tables)
+    deployed, reader = trained.get_deployed_pipeline(), both_tables(parties, tables)
     deployed.psi_0.input_data = reader.outputs["output_data"]
     # The client looks back over one task that is not deployed, not over label_flip and flipback.
     deployed.dp_hetero_lr_0.test_data = deployed.psi_0.outputs["output_data"]
@@ -203,115 +177,16 @@ def prediction_pipeline(trained: FateFlowPipeline, parties: Parties, tables: Tab
     return new_pipeline(parties).add_tasks([reader, deployed, evaluation(parties, scored)])
 
 
-def joined_prediction_pipeline(trained: FateFlowPipeline, parties: Parties, tables: Tables) -> FateFlowPipeline:
-    """reader -> align -> deployed share_lr -> evaluation, for a pipeline that `run_job` has trained."""
-    from ..clients import Align
-
-    trained.deploy([trained.share_lr_0])
-    deployed, reader = trained.get_deployed_pipeline(), _read(parties, tables)
-    align = Align("align_1", input_data=reader.outputs["output_data"])
-    deployed.share_lr_0.test_data = align.outputs["output_data"]
-    deployed.share_lr_0.alignment = align.outputs["alignment"]
-    scored = deployed.share_lr_0.outputs["test_output_data"]
-    pipeline = new_pipeline(replace(parties, arbiter=None))
-    return pipeline.add_tasks([reader, align, deployed, evaluation(parties, scored)])
-
-
 def joined_tables(parties: Parties, tables: Tables) -> tuple[Reader, PSI]:
     """The reader of both sides and the PSI that joins them."""
     from fate_client.pipeline.components.fate import PSI
 
-    reader = _read(parties, tables)
+    reader = both_tables(parties, tables)
     return reader, PSI("psi_0", runtime_parties=parties.data_parties(), input_data=reader.outputs["output_data"])
 
 
-def _read(parties: Parties, tables: Tables) -> Reader:
+def both_tables(parties: Parties, tables: Tables) -> Reader:
     return reader_of("reader_0", tables.namespace, (parties.guest, tables.guest), (parties.host, tables.host))
 
 
 # Horizontal: training with differential privacy, and private statistics.
-
-
-def private_training_pipeline(
-    parties: Federation, tables: StudyTables, trainings: dict, evaluate: bool = True
-) -> FateFlowPipeline:
-    """reader_0 -> one dp_homo_nn per training -> evaluation_0 at the guest, of the scores of its own training rows.
-
-    Args:
-        trainings: parameters of `clients.DPHomoNN` by task name, for example ``{"dp_homo_nn_0": {...}}``.
-    """
-    reader = training_reader(parties, tables)
-    tasks = [training_task(name, parties, reader, parameters) for name, parameters in trainings.items()]
-    pipeline = new_pipeline(parties).add_tasks([reader, *tasks])
-    if evaluate:
-        classes, scores = tasks[0].classes, [task.outputs["train_output_data"] for task in tasks]
-        kind = "multi" if isinstance(classes, int) and classes > 2 else "binary"
-        pipeline.add_tasks([evaluation(parties, *scores, kind=kind)])
-    return pipeline
-
-
-def training_task(name: str, parties: Federation, reader: Reader, parameters: dict) -> DPHomoNN:
-    """One dp_homo_nn on what a reader has read."""
-    from ..clients import DPHomoNN
-
-    aggregation = parameters.get("aggregation", "secure_sum")
-    given = {"shuffler": parties.shuffler, **parameters} if aggregation == "shuffle" else parameters
-    runtime_parties = parties.at_training(aggregation)
-    return DPHomoNN(name, runtime_parties=runtime_parties, train_data=reader.outputs["output_data"], **given)
-
-
-def private_trees_pipeline(parties: Federation, tables: StudyTables, parameters: dict) -> FateFlowPipeline:
-    """reader_0 -> dp_homo_gbdt_0 -> evaluation_0 at the guest; ``parameters`` are those of `clients.DPHomoGBDT`."""
-    from ..clients import DPHomoGBDT
-
-    reader = training_reader(parties, tables)
-    trees = DPHomoGBDT(
-        "dp_homo_gbdt_0",
-        runtime_parties=parties.at_training("secure_sum"),
-        train_data=reader.outputs["output_data"],
-        **parameters,
-    )
-    scored = evaluation(parties, trees.outputs["train_output_data"])
-    return new_pipeline(parties).add_tasks([reader, trees, scored])
-
-
-def guest_prediction_pipeline(
-    trained: FateFlowPipeline, task: str, parties: Federation, tables: StudyTables
-) -> FateFlowPipeline:
-    """reader_1 -> the deployed task at the guest alone, for a horizontal pipeline that `run_job` has trained."""
-    trained.deploy([trained.tasks[task]])
-    deployed, reader = trained.get_deployed_pipeline(), held_out_reader(parties, tables)
-    # All data parties hold the model, so nobody else is needed, and nobody else sees the rows.
-    deployed.tasks[task].runtime_parties = {"guest": parties.guest}
-    deployed.tasks[task].test_data = reader.outputs["output_data"]
-    return new_pipeline(parties).add_tasks([reader, deployed])
-
-
-def statistics_pipeline(
-    parties: Federation, namespace: str, tables: dict, requests: list, **settings: Any
-) -> FateFlowPipeline:
-    """reader at the parties with records -> shuffler at all.
-
-    Args:
-        namespace, tables: where each party's table is: party id -> name.
-        requests: statistics, as `clients.Shuffler` takes them.
-        settings: its further parameters: min_messages, epsilon or epsilon0, delta.
-    """
-    from ..clients import Shuffler
-
-    pairs = [(party_id, tables[party_id]) for _, party_id in parties.data_parties()]
-    reader = reader_of("reader_0", namespace, *pairs)
-    rows = reader.outputs["output_data"]
-    task = Shuffler("shuffler_0", requests=requests, shuffler=parties.shuffler, input_data=rows, **settings)
-    return new_pipeline(parties).add_tasks([reader, task])
-
-
-def training_reader(federation: Federation, tables: StudyTables) -> Reader:
-    """The reader of every data party's training table."""
-    pairs = [(party_id, tables.training(role, party_id)) for role, party_id in federation.data_parties()]
-    return reader_of("reader_0", tables.namespace, *pairs)
-
-
-def held_out_reader(federation: Federation, tables: StudyTables) -> Reader:
-    """The reader of the held-out table at the guest."""
-    return reader_of("reader_1", tables.namespace, (federation.guest, tables.test))

@@ -17,7 +17,7 @@ from fate_dp.privacy.ledger.datasets import base_name
 from fate_dp.privacy.ledger.entries import JOINT_SCORES, LOSSES
 from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
-from fate_dp.privacy.policy import DEFAULT_LOSS_CAP, NUMBERED_COLUMNS, declare_caps, declare_source
+from fate_dp.privacy.ledger.policy import DEFAULT_LOSS_CAP, NUMBERED_COLUMNS, declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 

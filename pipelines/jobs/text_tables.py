@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
@@ -46,13 +46,18 @@ def _rounded(value: float, digits: int, direction: str) -> str:
     return f"{rounded:f}" if -5 < rounded.adjusted() < 15 else f"{rounded:g}"
 
 
+INFINITE = "infinity"
+
+
 def json_able(value: Any) -> Any:
-    """Nested lists and mappings for JSON; an infinite epsilon is the text 'infinity', as in the ledger."""
-    if isinstance(value, dict):
-        return {name: json_able(item) for name, item in value.items()}
+    """Nested values for JSON, with texts for what it has no number for; an infinite epsilon is 'infinity', as in the ledger."""
+    if isinstance(value, Mapping):
+        return {str(name): json_able(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [json_able(item) for item in value]
-    return "infinity" if value == math.inf else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return INFINITE if value > 0 else str(value)
+    return value
 
 
 def epsilon_text(epsilon: float | str) -> str:
@@ -84,7 +89,7 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
 """How the numbers of lines are written by their names; other values are text."""
 
 
-def table_of(lines: Iterable[dict], columns: dict[str, str]) -> TextTable:
+def table_of(lines: Iterable[dict[str, Any]], columns: dict[str, str]) -> TextTable:
     """A row for each line; `columns` are the headings with the names of their values."""
     rows = tuple(tuple(NUMBERS.get(name, str)(line[name]) for name in columns.values()) for line in lines)
     return TextTable(tuple(columns), rows, frozenset(heading for heading, name in columns.items() if name in NUMBERS))
@@ -102,13 +107,13 @@ def table_of_cells(rows: Iterable[dict[str, str]], texts: int = 1) -> TextTable:
     return TextTable(headings, tuple(tuple(row.values()) for row in cells), frozenset(headings[texts:]))
 
 
-def named(lines: list[dict], key: str, tables: dict[str, list[str]]) -> list[dict]:
+def named(lines: list[dict[str, Any]], key: str, tables: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Lines of a ledger with the names of tables in place of those that it has for their datasets.
 
     Where several datasets were read from the same tables, with other columns perhaps, some letters of the ledger's name
     tell them apart.
     """
-    from fate_dp.privacy.policy import NUMBERED_COLUMNS
+    from fate_dp.privacy.ledger.policy import NUMBERED_COLUMNS
 
     dataset = re.compile(NUMBERED_COLUMNS)
     return [{**line, key: dataset.sub(lambda match: _table_name(match[0], tables), line[key])} for line in lines]
@@ -121,27 +126,27 @@ def _table_name(dataset: str, tables: dict[str, list[str]]) -> str:
     return ", ".join(tables[dataset]) + (f" ({dataset.partition(':')[2]})" if len(alike) > 1 else "")
 
 
-def model_table(result: dict) -> TextTable:
+def model_table(result: dict[str, Any]) -> TextTable:
     """The three models with their metrics on the held-out part."""
     models = [result["models"][name] for name in MODELS]
     columns = {"model": "title", **_same("epsilon", "flipback"), **{text: name for name, text in METRICS.items()}}
     return table_of([{**model, **model["metrics"]} for model in models], columns)
 
 
-def training_table(result: dict) -> TextTable:
+def training_table(result: dict[str, Any]) -> TextTable:
     """The private model's figures on the training rows: on flips, and corrected for their known rate."""
     headings = ("measure", "on flips", "on true labels, estimated", "standard error", "bias at most")
     keys = ("measure", "on_flips", "estimate", "standard_error", "most_bias")
     return table_of(result["training_figures"], dict(zip(headings, keys)))
 
 
-def observer_table(result: dict) -> TextTable:
+def observer_table(result: dict[str, Any]) -> TextTable:
     """What is guaranteed against each observer."""
     columns = _same("observer", "unit", "relation", "epsilon", "delta", "note")
     return table_of(result["privacy"]["epsilon_per_observer"], columns)
 
 
-def party_table(result: dict) -> TextTable:
+def party_table(result: dict[str, Any]) -> TextTable:
     """Who holds how much, and what PSI left of it."""
     parties = result["data"]["parties"]
     features = sum(party["features"] for party in parties)
@@ -150,36 +155,36 @@ def party_table(result: dict) -> TextTable:
     return table_of([{**party, **party["rows"]} for party in [*parties, common]], columns)
 
 
-def seconds_table(result: dict) -> TextTable:
+def seconds_table(result: dict[str, Any]) -> TextTable:
     """Seconds of each task."""
     return table_of(result["seconds"]["tasks"], _same("job", "task", "seconds"))
 
 
-def ledger_table(entries: list[dict]) -> TextTable:
+def ledger_table(entries: list[dict[str, Any]]) -> TextTable:
     """The entries of one party's ledger without their notes, which are too long for a column."""
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "records", "uses")
     return table_of(entries, {"no.": "entry_id", **_same(*names)})
 
 
-def cap_table(lines: Iterable[dict]) -> TextTable:
+def cap_table(lines: Iterable[dict[str, Any]]) -> TextTable:
     """What of the caps of tables is spent; `lines` are the fields of ``table_caps.CapLine``, with what is left."""
     columns = {"cap of": "kind", **_same("spent", "cap", "left", "delta"), "set": "origin"}
     return table_of(lines, {**_same("party", "table"), **columns})
 
 
-def totals_table(content: dict) -> TextTable:
+def totals_table(content: dict[str, Any]) -> TextTable:
     """What a party's ledger says of each dataset, unit, relation and observer; ``content`` as ``all_ledgers`` gives it."""
     columns = _same("dataset", "unit", "relation", "observer", "epsilon", "delta")
     return table_of(named(content["totals"], "dataset", content["tables"]), columns)
 
 
-def budgets_table(content: dict) -> TextTable:
+def budgets_table(content: dict[str, Any]) -> TextTable:
     """How much of caps is left for each observer."""
     columns = {**_same("dataset", "unit", "relation", "observer"), "spent": "epsilon", **_same("cap", "left", "delta")}
     return table_of(named(content["budgets"], "dataset", content["tables"]), columns)
 
 
-def total_notes(totals: list[dict]) -> list[str]:
+def total_notes(totals: list[dict[str, Any]]) -> list[str]:
     """What the lines of totals leave open, once for all observers of a dataset."""
     observers: dict[tuple, list[str]] = {}
     for line in totals:
@@ -192,7 +197,7 @@ def total_notes(totals: list[dict]) -> list[str]:
     ]
 
 
-def print_result(result: dict, console: Console) -> None:
+def print_result(result: dict[str, Any], console: Console) -> None:
     """Print models, guarantees and times on a rich console."""
     rows = result["models"]["private"]["metrics"]["rows"]
     print_table(console, f"Three models on {rows} held-out records", model_table(result))
@@ -206,7 +211,7 @@ def print_result(result: dict, console: Console) -> None:
     print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
 
 
-def print_ledger(entries_by_party: dict[str, list[dict]], console: Console) -> None:
+def print_ledger(entries_by_party: dict[str, list[dict[str, Any]]], console: Console) -> None:
     """Print one line per ledger entry, and below each party's lines what the entries mean."""
     for party, entries in entries_by_party.items():
         if not entries:
@@ -218,7 +223,7 @@ def print_ledger(entries_by_party: dict[str, list[dict]], console: Console) -> N
             print_text(console, f"No. {entry['entry_id']}: {entry['note']}.")
 
 
-def print_totals(party: str, content: dict, console: Console) -> None:
+def print_totals(party: str, content: dict[str, Any], console: Console) -> None:
     """Print what a party's ledger says of each dataset, unit, relation and observer, and how much of caps is left."""
     if content["totals"]:
         print_table(console, f"Totals of {party}: epsilon is an upper bound at delta", totals_table(content))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy
 import pandas
@@ -38,7 +39,7 @@ class TableMeta:
     least_classes: int = 2
     """Different labels that must occur; 1 for a table that is only predicted."""
 
-    def for_fate(self) -> dict:
+    def for_fate(self) -> dict[str, Any]:
         """The metadata keys of FATE-Flow's upload; the sample id is made by FATE, row by row."""
         meta = {"match_id_name": self.id_name, "dtype": self.dtype, "delimiter": self.delimiter}
         if self.label_name is not None:

@@ -20,8 +20,6 @@ from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
 
 COMPONENTS = Path(fate_dp.components.__file__).parent
-PRIVACY = Path(fate_dp.privacy.__file__).parent
-MECHANISM_PACKAGES = ("mechanisms", "noise", "accounting")
 ENTRY_POINTS = "fate.ext.component_desc"
 NO_EVENT = "none"
 
@@ -39,7 +37,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class View:
+class ProtocolView:
     """What one observer sees of a protocol, and what protects the others from it."""
 
     observer: str
@@ -53,10 +51,10 @@ class Protocol:
 
     solver: str
     does: str
-    views: tuple[View, ...]
+    views: tuple[ProtocolView, ...]
     collusion: str
 
-    def view_of(self, observer: str) -> View:
+    def view_of(self, observer: str) -> ProtocolView:
         """What one observer sees; raises KeyError where the declaration says nothing of it."""
         return {view.observer: view for view in self.views}[observer]
 
@@ -87,37 +85,6 @@ class ComponentGuarantee:
         return found
 
 
-@dataclass(frozen=True)
-class MechanismGuarantee:
-    """All that the page says about one mechanism, sampler or accountant; ``names`` are its public functions."""
-
-    module: str
-    names: tuple[str, ...]
-    guarantee: str
-    sensitivity: str
-    events: tuple[str, ...]
-    references: tuple[str, ...]
-    caveats: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Declarations:
-    """The mechanisms of one package, and its modules that declare nothing because others stand for them."""
-
-    mechanisms: tuple[MechanismGuarantee, ...]
-    supporting: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class UnsoundRule:
-    """A rule that is found in print and does not hold, what it really gives, and what is done instead."""
-
-    rule: str
-    claim: str
-    really: str
-    instead: str
-
-
 ALLOWED = {
     "unit": UNITS,
     "observer": OBSERVERS,
@@ -146,23 +113,3 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
         raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
     declaration.check(guarantee.disclosure, name, where)
     return guarantee
-
-
-def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[MechanismGuarantee, ...]:
-    """The declarations of one package of ``fate_dp.privacy``; raises InvalidArgument unless they name each module."""
-    content, where = declared.read(folder / package / "guarantees.yaml")
-    declarations = RULES.checked(Declarations, content, where)
-    named = {item.module for item in declarations.mechanisms} | set(declarations.supporting)
-    modules = {path.stem for path in (folder / package).glob("*.py")} - {"__init__"}
-    if named != modules:
-        raise InvalidArgument(
-            f"{where} declares no guarantee of the modules {sorted(modules - named)} and names "
-            f"{sorted(named - modules)}, which do not exist, but must name every module of its package."
-        )
-    return declarations.mechanisms
-
-
-def unsound_rules(path: Path = PRIVACY / "unsound_rules.yaml") -> tuple[UnsoundRule, ...]:
-    """Rules of the sources and of common practice that do not hold."""
-    content, where = declared.read(path)
-    return tuple(RULES.checked(UnsoundRule, rule, where) for rule in content)

@@ -7,39 +7,25 @@ annotations of the dataclasses, so that nothing half-right is joined, and one se
 from __future__ import annotations
 
 import json
-import math
-import types
-import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from fate_dp.components.disclosure.declaration import LEARNS
+from fate_dp.privacy.declared import Rules
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.text_tables import INFINITE, json_able
 from .job_facts import NEVER_RAN, SCHEMA, JobReport, Learned
 
 MAX_BYTES = 64 * 2**20
-INFINITE = "infinity"
-Read = TypeVar("Read")
+WRITTEN = Rules(exact=True)
 
 
 def document_text(report: JobReport) -> str:
     """The report as JSON, as job_report_schema.json describes it."""
     return json.dumps(json_able(asdict(report)), indent=2, allow_nan=False) + "\n"
-
-
-def json_able(value: Any) -> Any:
-    """Nested values with texts for what JSON has no number for: a task may log anything."""
-    if isinstance(value, Mapping):
-        return {str(name): json_able(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_able(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return INFINITE if value > 0 else str(value)
-    return value
 
 
 def read_report(path: Path) -> JobReport:
@@ -55,7 +41,7 @@ def read_report(path: Path) -> JobReport:
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise InvalidArgument(f"{path} has the schema {schema!r} but must be a report of schema {SCHEMA!r}.")
-    return checked(read_as(JobReport, content, str(path)), path)
+    return checked(WRITTEN.checked(JobReport, content, str(path)), path)
 
 
 def checked(report: JobReport, path: Path) -> JobReport:
@@ -81,38 +67,6 @@ def checked(report: JobReport, path: Path) -> JobReport:
     if not set(words) <= set(LEARNS) or any(isinstance(epsilon, str) and epsilon != INFINITE for epsilon in told):
         raise InvalidArgument(f"{path} has an epsilon or a degree of learning that no report has; it was altered.")
     return report
-
-
-def read_as(kind: type[Read], content: Any, where: str) -> Read:
-    """An instance of a dataclass from its JSON, with exactly its fields."""
-    names = [item.name for item in fields(cast(Any, kind))]
-    if not isinstance(content, dict) or set(content) != set(names):
-        raise InvalidArgument(f"{where} must have the fields {', '.join(names)}, each once, and no others.")
-    hints = typing.get_type_hints(kind)
-    return kind(**{name: _value(hints[name], content[name], f"{name} in {where}") for name in names})
-
-
-def _value(kind: Any, value: Any, where: str) -> Any:
-    if is_dataclass(kind):
-        return read_as(cast(Any, kind), value, where)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType:
-        if value is None and type(None) in inner:
-            return None
-        (first, *more) = [each for each in inner if each is not type(None)]
-        chosen = next((each for each in more if isinstance(value, each)), first)
-        return _value(chosen, value, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_value(inner[0], item, where) for item in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {name: _value(inner[1], item, where) for name, item in value.items()}
-    if kind is Any or kind is float and _is_number(value) or isinstance(kind, type) and type(value) is kind:
-        return value
-    raise InvalidArgument(f"{where} is {type(value).__name__} but must be {getattr(kind, '__name__', kind)}.")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def merged(reports: Sequence[JobReport]) -> JobReport:

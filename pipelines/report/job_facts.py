@@ -169,7 +169,7 @@ class JobReport:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportRequest:
     """Which report is wanted: of which job, at which FATE-Flow, of which party (None: the guest), from whose home.
 
     ``flow_home`` is the folder of an embedded server, which keeps logs of what FATE-Flow lost; None for another one.
@@ -182,7 +182,7 @@ class Asked:
     flow_home: Path | None = None
 
 
-def gather(asked: Asked) -> JobReport:
+def gather(asked: ReportRequest) -> JobReport:
     """All facts of one report; raises InvalidArgument or LedgerUnavailable, one sentence, where there can be none."""
     plan = plan_of_job(asked.address, asked.job_id)
     members = members_of(plan)
@@ -235,7 +235,7 @@ def dag_task(plan: JobPlan, name: str) -> DagTask:
 class Gathering:
     """What is asked for one party: of its server as this party, and of its home alone."""
 
-    asked: Asked
+    asked: ReportRequest
     plan: JobPlan
     party_id: str
     parties: tuple[str, ...]
@@ -278,10 +278,10 @@ class Gathering:
             versions={"fate-dp": version("fate-dp"), "FATE": fate_version(), "Python": platform.python_version()},
         )
 
-    def _job_rows(self) -> list[dict]:
+    def _job_rows(self) -> list[dict[str, Any]]:
         """What the server keeps of the job at this party, one row for each of its roles."""
         client = connect(self.asked.address)
-        found: list[dict] = []
+        found: list[dict[str, Any]] = []
         for party in self.parties:
             role, _, party_id = party.partition(" ")
             response = client.job.query(job_id=self.asked.job_id, role=role, party_id=party_id)
@@ -298,7 +298,7 @@ class Gathering:
         }
         return list(own.values())
 
-    def _metrics(self, record: TaskRecord) -> list[dict]:
+    def _metrics(self, record: TaskRecord) -> list[dict[str, Any]]:
         """What the task logged; nothing where it never began, or where FATE-Flow's records of it were cleaned."""
         if record.status in NEVER_RAN:
             return []
@@ -307,7 +307,7 @@ class Gathering:
         except NoOutput:
             return []
 
-    def _run(self, record: TaskRecord, metrics: list[dict]) -> TaskRun:
+    def _run(self, record: TaskRecord, metrics: list[dict[str, Any]]) -> TaskRun:
         own = (self.plan.dag.get("party_tasks") or {}).get(f"{record.role}_{record.party_id}") or {}
         settings = ((own.get("tasks") or {}).get(record.task) or {}).get("parameters") or {}
         return TaskRun(

@@ -13,7 +13,7 @@ from typing import Any
 from fate_dp.components.disclosure.declaration import FLIPPED, NO_LABELS
 from fate_dp.components.disclosure.tracing import Labels
 from fate_dp.components.protocols import prediction_frames as lines
-from fate_dp.privacy.noisy_label_metrics import ACCURACY, AUC, KS
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.validation import is_finite
 
 ROWS = (lines.TRAINING_ROWS, lines.VALIDATION_ROWS, lines.PREDICTED_ROWS, lines.FOLD_ROWS)
@@ -41,7 +41,7 @@ class Figure:
     most_bias: float | None = None
 
 
-def summary_of(metrics: list[dict]) -> dict[str, Any]:
+def summary_of(metrics: list[dict[str, Any]]) -> dict[str, Any]:
     """The facts that a task told in its summaries, by name; a cross-validation has one for each fold, the last one counts."""
     found: dict[str, Any] = {}
     for record in metrics:
@@ -50,7 +50,7 @@ def summary_of(metrics: list[dict]) -> dict[str, Any]:
     return found
 
 
-def losses_of(metrics: list[dict]) -> tuple[float, ...]:
+def losses_of(metrics: list[dict[str, Any]]) -> tuple[float, ...]:
     """Losses in the order in which they were logged."""
     logged = [record.get("data") for record in metrics if LOSS in (record.get("type") or "")]
     points = [point for data in logged for point in (data if isinstance(data, list) else [data])]
@@ -58,7 +58,7 @@ def losses_of(metrics: list[dict]) -> tuple[float, ...]:
     return tuple(float(value) for value in values if is_finite(value))
 
 
-def figures_of(task: str, metrics: list[dict], labels: Labels) -> list[Figure]:
+def figures_of(task: str, metrics: list[dict[str, Any]], labels: Labels) -> list[Figure]:
     """All measures that a task logged.
 
     Args:
@@ -88,7 +88,7 @@ def _number(summary: Mapping[str, Any], name: str) -> float | None:
     return found if is_finite(found) else None
 
 
-def _evaluated(task: str, metrics: list[dict], labels: Labels) -> Iterator[Figure]:
+def _evaluated(task: str, metrics: list[dict[str, Any]], labels: Labels) -> Iterator[Figure]:
     """What FATE's Evaluation logged: numbers within lists within lists, by model and data set."""
     on = "flips" if labels.state == FLIPPED else "no labels" if labels.state == NO_LABELS else "labels as they were"
     for record in metrics:

@@ -68,7 +68,7 @@ READING = (
 
 
 @dataclass(frozen=True)
-class Course:
+class SpendingCourse:
     """What counted against one cap along time; ``tables`` are all that count together against it."""
 
     tables: tuple[str, ...]
@@ -84,7 +84,7 @@ class PartySpending:
     has_ledger: bool
     content: dict[str, Any]
     caps: tuple[CapLine, ...] = ()
-    courses: tuple[Course, ...] = ()
+    courses: tuple[SpendingCourse, ...] = ()
     uses: tuple[NotedUse, ...] = ()
 
 
@@ -153,15 +153,15 @@ def spending(folder: AnyPath, delta: float) -> list[PartySpending]:
 
 def _spending_of(folder: AnyPath, party: str, content: dict[str, Any], delta: float) -> PartySpending:
     ledger = home_at(folder, party).ledger
-    caps, courses = [], dict[tuple[Any, ...], Course]()
+    caps, courses = [], dict[tuple[Any, ...], SpendingCourse]()
     for table in charged_tables(folder, party, content["totals"]):
         for line, name in counted_names(table).items():
             caps.append(line)
             together = line.kind, line.cap, line.delta, tuple(ledger.related(name))
             if known := courses.get(together):
-                courses[together] = Course((*known.tables, line.table), line, known.points)
+                courses[together] = SpendingCourse((*known.tables, line.table), line, known.points)
             elif line.spent:
-                courses[together] = Course((line.table,), line, tuple(history_of(table, line, name)))
+                courses[together] = SpendingCourse((line.table,), line, tuple(history_of(table, line, name)))
     return PartySpending(party, True, content, tuple(caps), tuple(courses.values()), tuple(ledger.uses(delta)))
 
 
@@ -241,7 +241,7 @@ def section(party: PartySpending, number: int) -> PartySection:
     )
 
 
-def picture(party: PartySpending, course: Course, name: str) -> Picture:
+def picture(party: PartySpending, course: SpendingCourse, name: str) -> Picture:
     """What counted against one cap along time, with the cap as a line, from the party's first use to its last."""
     line, tables = course.line, ", ".join(dict.fromkeys(course.tables))
     at = "" if line.delta is None else f" at delta {line.delta:g}"
@@ -257,7 +257,7 @@ def picture(party: PartySpending, course: Course, name: str) -> Picture:
     return Picture(title, svg_drawing(name, f"{title}; {told}", SIZE, draw), f"{told[:1].upper()}{told[1:]}.{together}")
 
 
-def draw_course(axis: Axes, course: Course, times: list[float]) -> None:
+def draw_course(axis: Axes, course: SpendingCourse, times: list[float]) -> None:
     """Steps of what was spent, below the dashed line of the cap; where no bound is known any more, a shaded rest."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 

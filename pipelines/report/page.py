@@ -83,14 +83,6 @@ def svg_drawing(
     return _inlined(buffer.getvalue(), name, description)
 
 
-def bare_rows(axis: Axes, names: Sequence[str]) -> None:
-    """Name the rows of a chart of horizontal bars or points, the first on top, without lines between them."""
-    axis.set_yticks(range(len(names)), names)
-    axis.set_ylim(len(names) - 0.4, -0.6)
-    axis.grid(axis="y", visible=False)
-    axis.tick_params(axis="y", length=0)
-
-
 def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
     """The curve of one model's loss per epoch."""
     axis.plot(range(1, len(losses) + 1), losses, **style)
@@ -99,7 +91,7 @@ def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
     axis.set_ylabel("loss")
 
 
-def seconds_figure(tasks: list[dict]) -> Markup:
+def seconds_figure(tasks: list[dict[str, Any]]) -> Markup:
     """One bar for each of ``tasks``, {"job", "task", "seconds"}, one colour per job."""
     jobs = list(dict.fromkeys(line["job"] for line in tasks))
 

@@ -5,11 +5,8 @@ refuses a file in which they read otherwise. The verdict is one of
 
 - ``void``: nothing could be measured, or the control without privacy was not broken, so the attack was too weak to mean
   anything; the reason says which;
-- ``refuted``: the lower bound exceeds the claim, at ``verdict_confidence``, a replayed call moved further than its sensitivity, or noise repeats itself;
+- ``refuted``: the lower bound exceeds the claim, at ``verdict_confidence``, or noise repeats itself;
 - ``consistent``: neither. It does not say that the claim holds: a stronger attack may find more.
-
-A certificate of recorded calls alone (`Claim.kind` ``sensitivity``) claims no epsilon, but the sensitivities that the calls
-reported. Its control is a claim of half of these, which the same replays must refute.
 
 Epsilons in nats.
 """
@@ -26,17 +23,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from ..audit import strictly_within
 from ..events import OBSERVERS, RELATIONS, UNITS
 from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of
-from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, Evidence, SumStatistic, best_bound
-from .replay import Moved
+from .bounds import strictly_within
+from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, GuessEvidence, SumStatistic, best_bound
 
-SCHEMA = 1
+SCHEMA = 2
 CONSISTENT, REFUTED, VOID = "consistent", "refuted", "void"
 PACKAGES = ("fate-dp", "numpy", "scipy")
 INFINITY = "infinity"
-SENSITIVITY = "sensitivity"
 REPEATED = "A second run on the same input showed the very same numbers: whoever repeats it can subtract the noise."
 DERIVED = (
     "lower_bound",
@@ -51,8 +46,6 @@ DERIVED = (
 VERDICT_CONFIDENCE = 1 - 1e-5
 """At which a claim is refuted: a sound mechanism is accused once in a hundred thousand audits."""
 DELTAS_OF_CANARIES = 40
-HALF = 0.5
-"""Of the claimed sensitivity: the control of replays."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +56,7 @@ class Claim:
         subject: what was audited, in words.
         epsilon: nats; infinite where nothing is claimed.
         delta: 0 for pure differential privacy.
-        kind: ``gaussian`` for unsampled sums with Gaussian noise, ``sensitivity`` for replayed calls alone, else
-            ``epsilon_delta``.
+        kind: ``gaussian`` for unsampled sums with Gaussian noise, else ``epsilon_delta``.
     """
 
     subject: str
@@ -83,7 +75,7 @@ class Claim:
         check_delta_or_zero(self.delta)
         one_of("unit", self.unit, UNITS)
         one_of("relation", self.relation, RELATIONS)
-        one_of("kind", self.kind, (*CLAIMS, SENSITIVITY))
+        one_of("kind", self.kind, CLAIMS)
         for name in self.observers:
             one_of("observers", name, OBSERVERS)
 
@@ -96,7 +88,6 @@ class Certificate:
         confidence: at which ``lower_bound`` is stated.
         evidence: of the audited run; None where nothing could be measured, and ``hindrance`` says why.
         control: the same of a run without privacy.
-        replayed: calls of mechanisms that were replayed on neighbouring inputs.
         repeated: whether a second run on the same input showed the very same, noise included.
         versions: of the programs that measured, by name.
         inputs: SHA-256 of the files that went in, as hexadecimal digits, by name.
@@ -104,10 +95,9 @@ class Certificate:
 
     claim: Claim
     confidence: float
-    evidence: Evidence | None = None
-    control: Evidence | None = None
+    evidence: GuessEvidence | None = None
+    control: GuessEvidence | None = None
     hindrance: str = ""
-    replayed: tuple[Moved, ...] = ()
     repeated: bool = False
     versions: Mapping[str, str] = field(default_factory=lambda: versions_here())
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -115,12 +105,8 @@ class Certificate:
     def __post_init__(self) -> None:
         strictly_within("confidence", self.confidence, 0, 1)
         measured = self.evidence is not None and self.control is not None
-        if self.claim.kind == SENSITIVITY:
-            measured = bool(self.replayed) and self.evidence is None and self.control is None
         if bool(self.hindrance) == measured:
-            raise InvalidArgument(
-                "A certificate must hold either evidence and a control, or replayed calls alone, or a hindrance."
-            )
+            raise InvalidArgument("A certificate must hold either evidence and a control, or a hindrance.")
 
     @cached_property
     def found(self) -> BestBound | None:
@@ -149,15 +135,10 @@ class Certificate:
         """The best lower bound on the control, at ``verdict_confidence``."""
         return self._bound(self.control, self.verdict_confidence)
 
-    def _bound(self, evidence: Evidence | None, confidence: float) -> BestBound | None:
+    def _bound(self, evidence: GuessEvidence | None, confidence: float) -> BestBound | None:
         if evidence is None:
             return None
         return best_bound(evidence, self.claim.delta, confidence, self.claim.kind)
-
-    @property
-    def exceeded(self) -> list[Moved]:
-        """Replayed calls that moved further than their sensitivity."""
-        return [moved for moved in self.replayed if moved.refutes]
 
     @property
     def verdict(self) -> str:
@@ -171,12 +152,8 @@ class Certificate:
 
     @cached_property
     def _judged(self) -> tuple[str, str]:
-        if self.exceeded:
-            return REFUTED, self.exceeded[0].sentence
         if self.repeated:
             return REFUTED, REPEATED
-        if self.claim.kind == SENSITIVITY and self.replayed:
-            return self._judged_by_replays
         if self.found is None or self.refuting is None or self.broken is None:
             return VOID, self.hindrance
         claimed, broken = self.claim.epsilon, self.broken.epsilon
@@ -195,21 +172,6 @@ class Certificate:
         return CONSISTENT, (
             f"The audit does not refute the claim of {claimed:.4g}: it proves at least {self.found.epsilon:.4g} at confidence "
             f"{self.confidence:g}, and {broken:.4g} on the control without privacy; a stronger attack may find more."
-        )
-
-    @property
-    def _judged_by_replays(self) -> tuple[str, str]:
-        """None moved further than is claimed; half of the claim must be refuted."""
-        shares = {moved.query: moved.moved / moved.claimed for moved in self.replayed}
-        weakest = min(shares, key=lambda query: shares[query])
-        if shares[weakest] <= HALF:
-            return VOID, (
-                f"A claim of half the sensitivity of {weakest} would not have been refuted either: the replays moved it by no "
-                f"more than {shares[weakest]:.4g} of what it reports."
-            )
-        return CONSISTENT, (
-            f"The replays do not refute the sensitivity that the calls reported: one record moved them by {max(shares.values()):.4g} "
-            "of it at most, and half of it would have been refuted; whether noise was scaled to it, replays do not see."
         )
 
     @property
@@ -238,7 +200,6 @@ class Certificate:
             "claim": {**claim, "observers": list(self.claim.observers)},
             "evidence": None if self.evidence is None else asdict(self.evidence),
             "control": None if self.control is None else asdict(self.control),
-            "replayed": [asdict(moved) for moved in self.replayed],
             "versions": dict(self.versions),
             "inputs": dict(self.inputs),
             **dict(zip(DERIVED, derived)),
@@ -291,18 +252,17 @@ def _restored(given: dict[str, Any]) -> Certificate:
         evidence=_evidence(given["evidence"]),
         control=_evidence(given["control"]),
         hindrance=given["hindrance"],
-        replayed=tuple(Moved(**moved) for moved in given["replayed"]),
         repeated=given["repeated"],
         versions=given["versions"],
         inputs=given["inputs"],
     )
 
 
-def _evidence(given: dict[str, Any] | None) -> Evidence | None:
+def _evidence(given: dict[str, Any] | None) -> GuessEvidence | None:
     if given is None:
         return None
     seen = given["scores"]
-    return Evidence(**{**given, "scores": None if seen is None else SumStatistic(**seen)})
+    return GuessEvidence(**{**given, "scores": None if seen is None else SumStatistic(**seen)})
 
 
 def _alike(computed: Any, stored: Any) -> bool:

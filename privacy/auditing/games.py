@@ -17,17 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import label_flips
 from ..accounting.gaussian import gaussian_sigma
 from ..accounting.total import total_epsilon
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse, Release, Unit
+from ..labels import flips as label_flips
 from ..mechanisms import aggregates, clipping, gaussian, laplace
 from ..noise.stream import Rng, bernoulli, open_stream
-from ..recorded import recording
 from ..validation import DEFAULT_DELTA, one_of, whole
 from .certificate import Certificate, Claim
 from .one_run import GAUSSIAN, GUESSED_SHARE, PURE_OR_APPROXIMATE, OneRun
-from .replay import replay_all
 
 Array = NDArray[np.float64]
 Coins = NDArray[np.int64]
@@ -160,7 +158,7 @@ def audit_mechanism(
     confidence: float = 0.95,
     rng: Rng = None,
 ) -> Certificate:
-    """Audit one of ``GAMES`` at an epsilon (nats): one-run bounds, a control without noise, and replays.
+    """Audit one of ``GAMES`` at an epsilon (nats): one-run bounds, and a control without noise.
 
     Args:
         delta: of the Gaussian mechanism; the others have one of their own, 0 or almost.
@@ -170,8 +168,7 @@ def audit_mechanism(
     game = GAMES[one_of("mechanism", name, GAMES)]
     stream = open_stream(rng)
     coins, at = fair_coins(canaries, stream), delta if game.delta is None else game.delta
-    with recording(most=3) as recorder:
-        played = game.play(coins, epsilon, delta, stream)
+    played = game.play(coins, epsilon, delta, stream)
     repeated = np.array_equal(played.scores, game.play(coins, epsilon, delta, stream).scores)
     event = played.event if stream.private else game.play(coins[:2], epsilon, delta, None).event
     claimed = total_epsilon([(event, played.count)], at)
@@ -185,5 +182,4 @@ def audit_mechanism(
         game.kind,
     )
     audited, control = (game.run_of(coins, seen).evidence for seen in (played.scores, played.control))
-    replayed = replay_all(recorder.calls, event.relation)
-    return Certificate(claim, confidence, audited, control, replayed=replayed, repeated=repeated)
+    return Certificate(claim, confidence, audited, control, repeated=repeated)

@@ -2,7 +2,7 @@
 
 Every canary is a unit of its own whose part in the run a fair coin decides. Three bounds read what the auditor made of it:
 
-- ``guesses``: of the coins, under (epsilon, delta)-differential privacy [Steinke2023], in `privacy.audit`;
+- ``guesses``: of the coins, under (epsilon, delta)-differential privacy [Steinke2023], in `privacy.auditing.bounds`;
 - ``guesses_f_dp``: the same guesses under a trade-off curve [Mahloujifar2025], here that of (epsilon, delta) or of
   mu-Gaussian differential privacy;
 - ``gaussian_sum``: of the scores themselves, where canaries have directions of their own in a sum with Gaussian noise.
@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accounting.gaussian import gaussian_epsilon
-from ..audit import MAX_EPSILON, guess_coins, one_run_epsilon, strictly_within
 from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, whole
+from .bounds import MAX_EPSILON, guess_coins, one_run_epsilon, strictly_within
 
 Array = NDArray[np.float64]
 Preimage = Callable[[float], float]
@@ -80,11 +80,11 @@ class OneRun:
         return cls(tossed, guess_coins(values, number, number), values)
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> GuessEvidence:
         """What the bounds read of this run."""
         seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
         guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
-        return Evidence(len(self.coins), int(guessed), int(correct), seen)
+        return GuessEvidence(len(self.coins), int(guessed), int(correct), seen)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SumStatistic:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GuessEvidence:
     """The counts of one run from which anybody computes its bounds; they name no canary.
 
     Attributes:
@@ -154,7 +154,7 @@ class BestBound:
 
 
 def best_bound(
-    evidence: Evidence, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE
+    evidence: GuessEvidence, delta: float, confidence: float = 0.95, claim: str = PURE_OR_APPROXIMATE
 ) -> BestBound:
     """The best lower bound on epsilon at ``delta``, which holds with probability ``confidence``.
 

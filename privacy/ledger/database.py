@@ -1,4 +1,4 @@
-"""The SQLite file of a ledger: its tables, how a file of an older version gets them at once, durable transactions."""
+"""The SQLite file of a ledger: its tables and durable transactions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..events import REPLACE_ONE
 from ..private_files import publish_if_absent
-from .entries import (
-    JOINT_SCORES,
-    LABEL_OBSERVERS,
-    RANDOMIZED_RESPONSE,
-    SCORE_EVENT,
-    LedgerError,
-    LedgerUnavailable,
-    flip_event,
-    insert,
-)
+from .entries import LedgerError, LedgerUnavailable, insert
 
 BUSY_SECONDS = 30
 STAGED_KIB = 1 << 17
@@ -29,52 +19,25 @@ SCHEMA_VERSION = 5
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
 
-# Entries with an epsilon of their own have it here; that of a private step is computed from its event whenever it is
+# Entries with an epsilon of their own have it there; that of a private step is computed from its event whenever it is
 # asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
-ENTRY_TABLE = """CREATE TABLE entry (
+# Labels: released and derived ones by record, true ones by a tag of their value, and released records by tags that name
+# no source, so that another name for the labels is noticed. What a set of derived labels rests on stands in derived_from
+# (no row: its parent entry alone). What one job used is asked for in every report of it, and a ledger may hold a million
+# releases.
+SCHEMA = (
+    """CREATE TABLE entry (
         entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL,
         unit TEXT NOT NULL, relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL,
         classes INTEGER NOT NULL, class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL,
         purpose TEXT NOT NULL, counted INTEGER NOT NULL, event TEXT NOT NULL,
-        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))"""
-EVENT_TABLES = (
-    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
-    """CREATE TABLE private_step (
-        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
-        rounds INTEGER NOT NULL)""",
-)
-# Released records and their true labels by tags that name no source, so that another name for the labels is noticed.
-SOURCE_FREE_TABLE = """CREATE TABLE label_record (
-        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
-        PRIMARY KEY (record, source)) WITHOUT ROWID"""
-# What a set of derived labels rests on (no row: its parent entry alone, as before version 3), and given scores.
-RELEASE_TABLES = (
-    """CREATE TABLE derived_from (
-        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
-    """CREATE TABLE model_scores (
-        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
-)
-RELATED_TABLES = (
-    """CREATE TABLE dataset_family (
-        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE family (
-        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
-    """CREATE TABLE family_record (
-        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
-)
-TABLE_NAMES = """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID"""
-# What one job used is asked for in every report of it, and a ledger may hold a million releases.
-INDEX_OF_JOBS = "CREATE INDEX release_of_job ON release (job_id)"
-SCHEMA = (
-    ENTRY_TABLE,
+        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
     """CREATE TABLE release (
         release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry,
         job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
         fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
-    INDEX_OF_JOBS,
+    "CREATE INDEX release_of_job ON release (job_id)",
     """CREATE TABLE true_label (
         source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label_tag BLOB NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
@@ -97,16 +60,31 @@ SCHEMA = (
         dataset TEXT NOT NULL, id_tag BLOB NOT NULL,
         PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
-    *EVENT_TABLES,
-    *RELEASE_TABLES,
-    SOURCE_FREE_TABLE,
-    *RELATED_TABLES,
-    TABLE_NAMES,
+    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
+    """CREATE TABLE private_step (
+        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
+        rounds INTEGER NOT NULL)""",
+    """CREATE TABLE derived_from (
+        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
+    """CREATE TABLE model_scores (
+        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE label_record (
+        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
+        PRIMARY KEY (record, source)) WITHOUT ROWID""",
+    """CREATE TABLE dataset_family (
+        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE family (
+        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
+    """CREATE TABLE family_record (
+        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+    """CREATE TABLE dataset_table (
+        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
+        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
 )
 
 
 class Database:
-    """The file ``path`` of a ledger (mode 0600, made on first use; one of an older version is upgraded).
+    """The file ``path`` of a ledger (mode 0600, made on first use).
 
     A connection lives for one operation, so that threads and forked processes share none. A commit is on disk when it
     returns, and a crash before it leaves no trace.
@@ -133,14 +111,13 @@ class Database:
                 # Staged rows of a large table go to a file without a name, which no other process can open.
                 connection.execute("PRAGMA temp_store = FILE")
                 connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")
-                if version_of(connection) < SCHEMA_VERSION:
+                if not version_of(connection):
                     # Asked again under the write lock: another process may have been faster.
                     with transaction(connection):
-                        make_current(connection)
-                if (version := version_of(connection)) > SCHEMA_VERSION:
+                        make_tables(connection)
+                if (version := version_of(connection)) != SCHEMA_VERSION:
                     raise LedgerUnavailable(
-                        f"The ledger {self.path} has version {version} but this program reads versions up to "
-                        f"{SCHEMA_VERSION}."
+                        f"The ledger {self.path} has version {version} but this program reads version {SCHEMA_VERSION}."
                     )
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -243,56 +220,12 @@ def version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
-def make_current(connection: sqlite3.Connection) -> None:
-    """Bring an empty file, or one of an older version, to this version; leave any other as it is."""
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Bring an empty file to this version; leave any other as it is."""
     if not version_of(connection):
         for statement in SCHEMA:
             connection.execute(statement)
         connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
-    while upgrade := UPGRADES.get(version_of(connection)):
-        upgrade(connection)
-        connection.execute("UPDATE ledger_version SET version = version + 1")
-
-
-def _upgrade_from_1(connection: sqlite3.Connection) -> None:
-    """Entries get their events and the relations' names of today; private steps get a table."""
-    connection.execute("CREATE TEMP TABLE entry_1 AS SELECT * FROM main.entry")
-    connection.execute("DROP TABLE main.entry")
-    connection.execute(ENTRY_TABLE)
-    # The columns of version 1 stand first, in their order.
-    connection.execute("INSERT INTO main.entry SELECT *, '' FROM temp.entry_1")
-    connection.execute("DROP TABLE temp.entry_1")
-    connection.execute("UPDATE entry SET relation = ?", (REPLACE_ONE,))
-    connection.execute("UPDATE entry SET observer = ? WHERE unit = 'label'", (", ".join(LABEL_OBSERVERS),))
-    connection.execute("UPDATE entry SET event = ? WHERE mechanism = ?", (SCORE_EVENT.to_json(), JOINT_SCORES))
-    flips = "SELECT entry_id, epsilon, classes FROM entry WHERE mechanism = ?"
-    for entry_id, epsilon, classes in connection.execute(flips, (RANDOMIZED_RESPONSE,)).fetchall():
-        event = flip_event(epsilon, classes).to_json()
-        connection.execute("UPDATE entry SET event = ? WHERE entry_id = ?", (event, entry_id))
-    for statement in EVENT_TABLES:
-        connection.execute(statement)
-
-
-def _upgrade_from_2(connection: sqlite3.Connection) -> None:
-    """Derived labels and scores say which releases they rest on; records get tags without a source when they come again.
-
-    Datasets that share a column are one family; datasets that come later are related by their records.
-    """
-    for statement in (*RELEASE_TABLES, SOURCE_FREE_TABLE, *RELATED_TABLES):
-        connection.execute(statement)
-    join_by_columns(connection)
-
-
-def _upgrade_from_3(connection: sqlite3.Connection) -> None:
-    """Datasets get the names of the tables that jobs read them from, as those jobs come."""
-    connection.execute(TABLE_NAMES)
-
-
-def _upgrade_from_4(connection: sqlite3.Connection) -> None:
-    connection.execute(INDEX_OF_JOBS)
-
-
-UPGRADES = {1: _upgrade_from_1, 2: _upgrade_from_2, 3: _upgrade_from_3, 4: _upgrade_from_4}
 
 
 def joined(connection: sqlite3.Connection, families: set[int]) -> int:
@@ -306,18 +239,3 @@ def joined(connection: sqlite3.Connection, families: set[int]) -> int:
         connection.execute("UPDATE family SET joined = ? WHERE joined = ?", (first, other))
         connection.execute("UPDATE dataset_family SET family = ? WHERE family = ?", (first, other))
     return first
-
-
-def join_by_columns(connection: sqlite3.Connection) -> None:
-    """Families of the datasets of a ledger before version 3: those that share a column, transitively."""
-    families: dict[str, set[str]] = {}
-    for dataset, column in connection.execute("SELECT dataset, column_name FROM dataset_column ORDER BY 1").fetchall():
-        if not dataset.startswith(WEIGHTS):
-            families.setdefault(column, set()).add(dataset)
-    while families:
-        _, family = families.popitem()
-        while near := [column for column, datasets in families.items() if datasets & family]:
-            family = family.union(*(families.pop(column) for column in near))
-        number = joined(connection, set())
-        rows = [(dataset, number, "") for dataset in sorted(family)]
-        connection.executemany("INSERT INTO dataset_family VALUES (?, ?, ?)", rows)

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..label_flips import LabelRelease, Releases, releases_of_json, releases_to_json, total_of, united
+from ..labels.flips import LabelRelease, Releases, releases_of_json, releases_to_json, total_of, united
 from ..validation import check_classes, check_epsilon, positive
 from .database import Chapter
 from .entries import (

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
-from ..label_flips import canonical_label, record_tags
+from ..labels.flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
-from ..policy import declare_source
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
 from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of
 from .database import Database
@@ -38,10 +37,11 @@ from .entries import (
 )
 from .history import HistoryLedger
 from .labels import LabelLedger
+from .policy import declare_source
 from .scores import ScoreLedger
 from .steps import StepLedger
 from .totals import (
-    View,
+    TotalsView,
     all_charges,
     by_observer,
     charges_of_job,
@@ -90,7 +90,7 @@ JOBS_AND_NOTES = """
 
 
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
-    """A ledger in the SQLite file ``path`` (mode 0600, made on first use; one of an older version is upgraded).
+    """A ledger in the SQLite file ``path`` (mode 0600, made on first use).
 
     Its chapters hold what it does with labels, private steps, what is counted and the names of datasets, and what was spent
     when; here is what concerns all of them. Epsilons are in nats, the unit of labels is *label* and the relation
@@ -152,7 +152,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         one_of("observer", observer, OBSERVERS, InvalidEvent)
         with self._database.reading() as connection:
             charged = charges_with_counted(connection, dataset)
-        return known_total_of(charged, View(unit, relation, observer), delta)
+        return known_total_of(charged, TotalsView(unit, relation, observer), delta)
 
 
 def declare_public_labels(

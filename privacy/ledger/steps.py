@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
-from ..policy import is_source
 from ..validation import InvalidArgument, check_delta_or_zero, whole
 from .database import Chapter, Database
 from .datasets import called, cap_command
 from .entries import BudgetCap, BudgetExceeded, LedgerError, Use, add_use, over_sampling_entry, step_entry, stored_event
 from .labels import ROUNDING
-from .totals import Alternatives, Charge, View, charges, largest_total, seen_by, spent_by_steps
+from .policy import is_source
+from .totals import Alternatives, Charge, TotalsView, charges, largest_total, seen_by, spent_by_steps
 
 MAX_ROUNDS = 10**9
 STORED = """
@@ -235,11 +235,11 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
-def _seen_together(charged: Alternatives, asked: tuple[Charge, ...]) -> dict[View, Alternatives]:
+def _seen_together(charged: Alternatives, asked: tuple[Charge, ...]) -> dict[TotalsView, Alternatives]:
     """{view: what it will have seen} of all who see a step that is asked for.
 
     Under replace-one every event counts, and none less than under add-or-remove.
     """
     together = frozenset((*alternative, *asked) for alternative in charged)
-    views = {View(event.unit, REPLACE_ONE, observer) for event, _ in asked for observer in event.observers}
+    views = {TotalsView(event.unit, REPLACE_ONE, observer) for event, _ in asked for observer in event.observers}
     return {view: seen_by(together, view) for view in sorted(views)}

@@ -49,7 +49,7 @@ FLIPS_OF_RECORDS = f"""
         WHERE e.subject = ? AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.key_id, l.id_tag)"""
 
 
-class View(NamedTuple):
+class TotalsView(NamedTuple):
     """Who is asked about: an observer, who sees releases on units of one kind, under one relation."""
 
     unit: str
@@ -102,7 +102,7 @@ def spent_by_label_steps(connection: sqlite3.Connection, source: str, delta: flo
 def epsilon_of_label_steps(steps: Iterable[Charge], delta: float = 0.0) -> float:
     """As ``spent_by_label_steps``, of these steps."""
     charged = frozenset({tuple(steps)})
-    views = [View("label", REPLACE_ONE, observer) for observer in LABEL_OBSERVERS]
+    views = [TotalsView("label", REPLACE_ONE, observer) for observer in LABEL_OBSERVERS]
     found = max(largest_total(seen_by(charged, view), 0.0) for view in views)
     if math.isfinite(found) or not delta:
         return found
@@ -126,12 +126,12 @@ def by_observer(charged: dict[str, Alternatives], delta: float) -> list[dict[str
     ]
 
 
-def known_total_of(charged: Alternatives, view: View, delta: float) -> float:
+def known_total_of(charged: Alternatives, view: TotalsView, delta: float) -> float:
     """The largest epsilon of what one observer saw; infinity where any of it has none under the relation."""
     return math.inf if _unbounded(charged, view) else known_total(seen_by(charged, view), delta)
 
 
-def seen_by(charged: Alternatives, view: View) -> Alternatives:
+def seen_by(charged: Alternatives, view: TotalsView) -> Alternatives:
     """What one observer sees of each alternative, at its price under the relation of ``view``; see `known_total_of`."""
     return frozenset(_seen(alternative, view) for alternative in charged)
 
@@ -158,11 +158,11 @@ def epsilon_for_json(epsilon: float) -> float | str:
     return "infinity" if math.isinf(epsilon) else epsilon
 
 
-def _views(charged: Alternatives) -> list[View]:
+def _views(charged: Alternatives) -> list[TotalsView]:
     """The views of all totals: replace-one of everything, add-or-remove where it was ever promised."""
     events = {event for alternative in charged for event, _ in alternative}
     stated = {
-        View(event.unit, relation, observer)
+        TotalsView(event.unit, relation, observer)
         for event in events
         for observer in event.observers
         for relation in {event.relation, REPLACE_ONE}
@@ -171,7 +171,7 @@ def _views(charged: Alternatives) -> list[View]:
 
 
 def _line(
-    dataset: str, charged: Alternatives, view: View, delta: float, total: Callable[[Alternatives, float], float]
+    dataset: str, charged: Alternatives, view: TotalsView, delta: float, total: Callable[[Alternatives, float], float]
 ) -> dict[str, Any]:
     seen, unbounded = seen_by(charged, view), _unbounded(charged, view)
     epsilon = math.inf if unbounded else total(seen, delta)
@@ -193,7 +193,7 @@ def _line(
     return {"dataset": dataset, **view._asdict(), "epsilon": epsilon_for_json(epsilon), "delta": delta, "note": note}
 
 
-def _unbounded(charged: Alternatives, view: View) -> list[str]:
+def _unbounded(charged: Alternatives, view: TotalsView) -> list[str]:
     """Names of the mechanisms among the events of a view that guarantee nothing under add-or-remove, if that is asked."""
     if view.relation != ADD_OR_REMOVE:
         return []
@@ -201,7 +201,7 @@ def _unbounded(charged: Alternatives, view: View) -> list[str]:
     return sorted({event.mechanism for event in events if accounts.under(event, ADD_OR_REMOVE) is None})
 
 
-def _seen(alternative: tuple[Charge, ...], view: View) -> tuple[Charge, ...]:
+def _seen(alternative: tuple[Charge, ...], view: TotalsView) -> tuple[Charge, ...]:
     counts: defaultdict[Event, int] = defaultdict(int)
     for event, times in alternative:
         counted = accounts.under(event, view.relation) if view.holds(event) else None

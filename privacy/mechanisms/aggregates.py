@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from .. import events
 from ..events import REPLACE_ONE, InvalidEvent, Process, PureDP, Release, View, check_relation, event_of
 from ..noise.stream import Floats, Integers, Rng, open_stream
-from ..recorded import recorded
 from ..validation import InvalidArgument, check_epsilon, one_of, whole
 from .exponential import SLACK_PER_SCORE, exponential_mechanism
 from .laplace import laplace_charge, laplace_scale, release_steps
@@ -76,7 +75,6 @@ class BoundedMean:
         return self.lower + share * (self.upper - self.lower)
 
 
-@recorded(0)
 def bounded_mean(values: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoundedMean:
     """Mean of the records' values, each clamped to [lower, upper].
 

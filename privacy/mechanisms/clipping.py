@@ -23,7 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..events import check_relation, clips_moved
 from ..noise.stream import Floats, Integers
-from ..recorded import recorded
 from ..validation import InvalidArgument, within
 
 EXACT_BITS = 53
@@ -139,7 +138,6 @@ class ClippedGroups:
         return values.reshape(self.shape)
 
 
-@recorded(0)
 def clip_records(gradients: ArrayLike, clip: float) -> ClippedSum:
     """Sum of the records' gradients (records, ...), each row clipped to l2 norm ``clip``, public, from 1e-150 to 1e150.
 
@@ -151,7 +149,6 @@ def clip_records(gradients: ArrayLike, clip: float) -> ClippedSum:
     return _clipped_sum(rows, usable, np.arange(rows.shape[1]), clip, shape)
 
 
-@recorded(0)
 def clip_records_by_group(
     gradients: ArrayLike, groups: Sequence[slice | Integers], clips: Sequence[float]
 ) -> ClippedGroups:

@@ -87,7 +87,7 @@ def _odds_of_flip(epsilon: float, classes: int) -> float:
 
 
 # Randomised response with fresh coins, for messages that are released once. Labels of a training table are flipped by
-# ``label_flips`` instead, whose coins are the same in every run.
+# ``labels.flips`` instead, whose coins are the same in every run.
 
 # Far above the few roundings in flip_probability, far below anything that a use could notice.
 ROUNDING = 2.0**-48

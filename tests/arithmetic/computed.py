@@ -21,7 +21,7 @@ from fate_dp.components.dp_homo_nn.relevance import group_sums
 from fate_dp.components.protocols.noisy_rounds.contribution import with_indicators
 from fate_dp.crypto.cross_product import exact_product
 from fate_dp.privacy.adaptive_scales import contribution_sums
-from fate_dp.privacy.label_flips import flip_labels
+from fate_dp.privacy.labels.flips import flip_labels
 from fate_dp.privacy.mechanisms.clipping import clip_records
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows
 

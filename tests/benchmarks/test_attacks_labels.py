@@ -28,7 +28,7 @@ from bench.attack_methods.label_views import (
 )
 from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
 from fate_dp.attacks.label_views import UNDEFENDED, Ciphertext, CiphertextView, LabelDefence, require
-from fate_dp.privacy.label_flips import flip_labels
+from fate_dp.privacy.labels.flips import flip_labels
 from fate_dp.privacy.validation import InvalidArgument
 
 N = (2**89 - 1) * (2**107 - 1)

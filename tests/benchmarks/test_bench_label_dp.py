@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.label_dp import EPSILONS, SIGMOIDS, figures, flip_labels, load_split, optimizer_of, summarise, train
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 
 
 def study():

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from examples import pipelines as example_pipelines
+from examples.pipelines import StudyTables, statistics_pipeline, training_reader, training_task
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip, Smote
 from fate_dp.pipelines.demo.run import EPSILON, PRIVATE
 from fate_dp.pipelines.jobs import ready
-from fate_dp.pipelines.jobs.ready import (
-    Federation,
-    StudyTables,
-    new_pipeline,
-    statistics_pipeline,
-    training_reader,
-    training_task,
-)
+from fate_dp.pipelines.jobs.ready import Federation, new_pipeline
 
 from .places import GUEST, HOST_ID, SECOND, Place
 from .studies import HOSPITALS, PATIENTS, TRAININGS
@@ -62,7 +57,9 @@ def run_vertical(place: Place) -> Joined:
 def run_shared(place: Place) -> Joined:
     """reader -> label_flip -> align -> share_lr."""
     job = place.run(
-        ready.joined_training_pipeline(ready.TrainingPlan(ready.Parties(), PRIVATE, EPSILON, training=JOINED))
+        example_pipelines.joined_training_pipeline(
+            ready.TrainingPlan(ready.Parties(), PRIVATE, EPSILON, training=JOINED)
+        )
     )
     weights = {party_id: weights_at(place, job, "share_lr_0", party_id) for party_id in (GUEST, HOST_ID)}
     return Joined(job, flips_of(place, job), weights)

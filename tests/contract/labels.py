@@ -13,7 +13,7 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.components.common.frames import feature_blocks, prediction_frame_of
 from fate_dp.components.label_flip.component import label_flip
 from fate_dp.privacy.ledger.ledger import declare_public_labels
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import Artifact, ComponentStep, Played, frame_at
 

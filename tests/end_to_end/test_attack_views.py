@@ -15,7 +15,7 @@ from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.job import run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
-from fate_dp.privacy.audit import clopper_pearson
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
 
@@ -29,7 +29,7 @@ NOISES = {"dp_homo_nn_0": 0.6, "dp_homo_nn_1": 2.0}
 # A training with little noise promises little, which a cap must allow.
 POLICIES = {
     jobs.GUEST: "job_check: off\ndefault_dataset_cap: {epsilon: 1000000, delta: 0.0001}\n",
-    jobs.HOST: "record_views: [coordinated_lr, hetero_feature_binning]\nrecord_calls: [dp_homo_nn]\n"
+    jobs.HOST: "record_views: [coordinated_lr, hetero_feature_binning]\n"
     "default_dataset_cap: {epsilon: 1000000, delta: 0.0001}\n",
     jobs.ARBITER: "record_views: true\n",
 }
@@ -141,39 +141,15 @@ def test_only_what_an_operator_switched_on_is_kept_and_its_ledger_says_so(stock,
         party: {
             (line["source"], *line["jobs"])
             for line in party_ledger(parties, party)
-            if line["mechanism"] in ("recorded view", "recorded calls")
+            if line["mechanism"] == "recorded view"
         }
         for party in POLICIES
     }
     assert recorded == {
         jobs.GUEST: set(),
-        jobs.HOST: {
-            *((component, stock, flipped) for component in ("coordinated_lr", "hetero_feature_binning")),
-            ("dp_homo_nn", horizontal),
-        },
+        jobs.HOST: {(component, stock, flipped) for component in ("coordinated_lr", "hetero_feature_binning")},
         jobs.ARBITER: {("coordinated_lr", stock, flipped), ("dp_homo_nn", horizontal)},
     }
-
-
-def test_what_the_horizontal_job_asked_of_the_hosts_records_is_replayed_by_its_audit(
-    horizontal, parties, flow_home, tmp_path
-):
-    files = sorted((party_folder(parties, jobs.HOST) / "calls" / horizontal).iterdir())
-    assert [path.name for path in files] == [f"{task}.host.calls" for task in NOISES]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    arguments = ["--home", str(flow_home), "--out", str(tmp_path)]
-    assert main(["audit", horizontal, "--party", jobs.HOST, *arguments]) == 0
-    found = [json.loads(path.read_text()) for path in sorted(tmp_path.glob(f"{horizontal}-party-{jobs.HOST}-*.json"))]
-    replayed = [each for each in found if each["claim"]["kind"] == "sensitivity"]
-    assert len(replayed) == len(NOISES)
-    for each in replayed:
-        assert each["verdict"] == "consistent" and each["claim"]["relation"] == "add_or_remove", each["reason"]
-        assert all(moved["moved"] > 0.9 * moved["claimed"] for moved in each["replayed"])
-    # The guest's recorder was off, and its certificate of calls says so.
-    assert main(["audit", horizontal, "--party", jobs.GUEST, *arguments]) == 0
-    found = [json.loads(path.read_text()) for path in tmp_path.glob(f"{horizontal}-party-{jobs.GUEST}-*.json")]
-    assert {each["verdict"] for each in found} == {"void"}
-    assert any("The recorder of calls was off" in each["reason"] for each in found)
 
 
 def test_a_view_is_of_what_the_party_received_and_of_its_own_ids(stock, flipped, parties):

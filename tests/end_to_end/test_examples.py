@@ -14,6 +14,7 @@ import yaml
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from examples.pipelines import joined_prediction_pipeline
 from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_gbdt.boosting import scores_of
 from fate_dp.components.dp_homo_gbdt.model import model_of as trees_of
@@ -35,7 +36,7 @@ from fate_dp.pipelines.jobs.example_tables import (
 )
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_prediction_pipeline
+from fate_dp.pipelines.jobs.ready import Parties, Tables
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.mechanisms.randomized_response import true_probability
 

@@ -14,7 +14,7 @@ from fate_dp.deploy.flow.server import down, up
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_metrics, task_output_data
-from fate_dp.privacy.policy import declare_job_check
+from fate_dp.privacy.ledger.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
 
 from ..fork_servers import serving_at

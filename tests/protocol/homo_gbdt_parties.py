@@ -83,7 +83,7 @@ def changed(party, **columns) -> dict:
 
 
 def train_with_failures(ctx, earlier, failing, at, **arguments):
-    """A training in which the parties of ``failing`` ({party: rounds}) fail in a method of ``train.Member``.
+    """A training in which the parties of ``failing`` ({party: rounds}) fail in a method of ``train.TreesMember``.
 
     ``at`` sums fails before a party says that it is ready, ``at`` charge_round after it was named as present.
     """
@@ -91,7 +91,7 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
 
     from fate_dp.components.dp_homo_gbdt import train as data_party
 
-    me, kept = tuple(ctx.federation.local_party), getattr(data_party.Member, at)
+    me, kept = tuple(ctx.federation.local_party), getattr(data_party.TreesMember, at)
 
     def failing_now(member, *given):
         number = given[0] if at == "sums" else given[-1]
@@ -101,5 +101,5 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
             raise RuntimeError("This party fails.")
         return False
 
-    with mock.patch.object(data_party.Member, at, failing_now):
+    with mock.patch.object(data_party.TreesMember, at, failing_now):
         return train(ctx, earlier, **arguments)

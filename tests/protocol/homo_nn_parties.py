@@ -102,7 +102,7 @@ def changed(party, **columns) -> dict:
 
 
 def train_with_failures(ctx, earlier, failing, at, **arguments):
-    """A training in which the parties of ``failing`` ({party: rounds}) fail in a method of ``data_party.Member``.
+    """A training in which the parties of ``failing`` ({party: rounds}) fail in a method of ``data_party.HomoNNMember``.
 
     ``at`` contribution fails before a party says that it is ready, ``at`` charge_round after it was named as present.
     """
@@ -110,13 +110,13 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
 
     from fate_dp.components.dp_homo_nn import train as data_party
 
-    me, kept = tuple(ctx.federation.local_party), getattr(data_party.Member, at)
+    me, kept = tuple(ctx.federation.local_party), getattr(data_party.HomoNNMember, at)
 
     def failing_now(member, *given):
         number = given[0] if at == "charge_round" else given[1]
         return None if number in failing.get(me, ()) else kept(member, *given)
 
-    with mock.patch.object(data_party.Member, at, failing_now):
+    with mock.patch.object(data_party.HomoNNMember, at, failing_now):
         return train(ctx, earlier, **arguments)
 
 
@@ -126,7 +126,7 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
     :param revised: how many of these labels differ from the flips.
     """
     from fate_dp.components.common.charges import home_of
-    from fate_dp.privacy.label_flips import label_tags, record_tags
+    from fate_dp.privacy.labels.flips import label_tags, record_tags
     from fate_dp.privacy.private_files import key_id
 
     if tuple(ctx.federation.local_party) == at:

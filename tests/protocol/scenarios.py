@@ -404,7 +404,7 @@ def summary(ctx) -> dict:
 
 def declare(ctx, source):
     from fate_dp.components.common.charges import home_of
-    from fate_dp.privacy.policy import declare_source
+    from fate_dp.privacy.ledger.policy import declare_source
 
     declare_source(home_of(ctx).path / "policy.yaml", source)
 

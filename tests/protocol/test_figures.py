@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fate_dp.privacy.noisy_label_metrics import Fit, corrected_figures
+from fate_dp.privacy.labels.noisy_metrics import Fit, corrected_figures
 
 from .scenarios import GUEST, assert_refused, flip, play
 from .test_score_releases import (

@@ -10,7 +10,7 @@ import pytest
 
 from fate_dp.components.common.charges import home_of
 from fate_dp.components.common.preflight import UNTOLD
-from fate_dp.privacy.policy import declare_job_check, declare_source
+from fate_dp.privacy.ledger.policy import declare_job_check, declare_source
 
 from .scenarios import (
     GUEST,

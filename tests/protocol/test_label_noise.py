@@ -57,7 +57,7 @@ def noisy(ctx, earlier, declared=SOURCE, cap=None, draw=None, guest=None, leak=F
     """
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.dp_hetero_lr.cross_product.protocol import Targets
-    from fate_dp.privacy.policy import declare_source
+    from fate_dp.privacy.ledger.policy import declare_source
 
     drawn, original = [], LabelMoments.draw
 

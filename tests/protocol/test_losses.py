@@ -53,7 +53,7 @@ def noting(ctx, earlier, stage=train, exact=False, cap=None, lying=False, **argu
 
 def allow(ctx, table, cap, **more):
     from fate_dp.components.common.charges import columns_name, home_of
-    from fate_dp.privacy.policy import declare_caps
+    from fate_dp.privacy.ledger.policy import declare_caps
 
     columns = [f"host column {at}" for at in range(JOINED["host"])] if table is None else list(table.columns[2:])
     declare_caps(home_of(ctx).path / "policy.yaml", columns_name(columns), losses=cap, **more)

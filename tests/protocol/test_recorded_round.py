@@ -9,9 +9,6 @@ import pytest
 from fate_dp.attacks.of_views import Truth
 from fate_dp.attacks.recorded_round import informed_labels, ones_in_round, recorded_round
 from fate_dp.attacks.recorded_view import read_view, views_of
-from fate_dp.deploy.recorder.calls import call_of, read_calls
-from fate_dp.privacy.auditing.replay import replay_all
-from fate_dp.privacy.events import ADD_OR_REMOVE
 from tests.support.local_parties import frame_of, run_parties
 
 GUEST, HOST, ARBITER = ("guest", "9981"), ("host", "9982"), ("arbiter", "9983")
@@ -49,7 +46,6 @@ def train(ctx, parts, home):
 
     role, party = ctx.federation.local_party
     policy = CAP + ("record_views: [dp_homo_nn]\n" if (role, party) in RECORDING else "")
-    policy += "record_calls: [dp_homo_nn]\n" if (role, party) == HOST else ""
     replace_file(home_of(ctx).path / "policy.yaml", policy.encode())
     task = {"component": "dp_homo_nn", "task_name": "nn_0", "party_task_id": "nn_0", "stage": "train", "parameters": {}}
     frame = frame_of(ctx, parts[role], "y") if role in parts else None
@@ -98,19 +94,3 @@ def test_the_servers_view_adds_up_to_the_mean_gradient_and_the_noise_of_the_term
     allowed = STRAYED * found.view.defence.deviation * RECORDS + 1
     assert abs(ones_in_round(found).ones - truth.labels.sum()) <= allowed
     assert informed_labels(found, truth.features, truth.labels).expected_share < found.bound < 1.0
-
-
-def test_what_was_asked_of_a_partys_records_is_replayed_and_moves_by_no_more_than_was_claimed(trained):
-    """FATE's engine computes the sum elsewhere; the party repeats it for its recorder, and it is the same."""
-    *_, truth, home = trained
-    assert [path.parents[2].name for path in home.glob("party-*/calls/local/*")] == [f"party-{HOST[1]}"]
-    kept = read_calls(next(home.glob("party-*/calls/local/*")))
-    assert kept.seen == len(kept.calls) > 0 and not kept.problems and kept.finished
-    calls = [call_of(data, {}) for data in kept.calls]
-    rows = np.concatenate([call.records[0] for call in calls])
-    own = truth.features[RECORDS // 2 :].astype(np.float32)
-    assert sorted(map(tuple, rows)) == sorted(map(tuple, own)), "all of its own records and no other ones"
-    for call in calls:
-        assert np.array_equal(call.repeated(call.records).steps, call.result.steps)
-    (moved,) = replay_all(calls, ADD_OR_REMOVE)
-    assert moved.query == "clipped_sum" and not moved.refutes and moved.moved > 0.9 * moved.claimed

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import Convergence
 from fate_dp.crypto.shared_descent import LOSS_DEVIATION
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from tests.support.plaintext import TrainingSettings, train_plaintext
 
 from .messages import values_of

@@ -10,12 +10,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import make_accountant
 from fate_dp.privacy.accounting.gaussian import gaussian_epsilon
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
-from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins, mu_lower_bound
+from fate_dp.privacy.auditing.bounds import guess_coins
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, RandomizedResponse
+from fate_dp.privacy.labels import flips as label_flips
 from fate_dp.privacy.mechanisms import (
     aggregates,
     clipping,
@@ -29,6 +29,7 @@ from fate_dp.privacy.mechanisms import (
 )
 from fate_dp.privacy.mechanisms import exponential as report_noisy_max
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.distinguishing import audit_claim, audit_guesses, epsilon_lower_bound, mu_lower_bound
 
 SEED = 20230515
 DELTA = 1e-6

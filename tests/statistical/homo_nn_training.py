@@ -21,15 +21,16 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds import client
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.account import collusion_events, epsilon_of
 from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, SECURE_SUM, SHUFFLE, RoundTerms
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.audit import audit_claim, audit_guesses, epsilon_lower_bound, guess_coins
+from fate_dp.privacy.auditing.bounds import guess_coins
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.distinguishing import audit_claim, audit_guesses, epsilon_lower_bound
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 SEED = 20210910
 CONFIDENCE = 1 - 1e-4

@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.privacy import label_flips
 from fate_dp.privacy.accounting.accountant import Accountant
+from fate_dp.privacy.labels import flips as label_flips
 from fate_dp.privacy.mechanisms import (
     aggregates,
     clipping,

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import bin_counts, quantiles
 from fate_dp.privacy.mechanisms.bin_counts import FRACTION_BITS, BinCountNoise, LaplaceBinCountNoise
 from fate_dp.privacy.mechanisms.quantiles import private_quantiles, quantile_event, quantile_levels
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import NO_NOISE, epsilon_times, keys_are_constant, noise_halved, noise_off
+from tests.support.distinguishing import audit_claim
 
 pytestmark = pytest.mark.statistical
 LIMIT = 5.0

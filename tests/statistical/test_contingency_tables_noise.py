@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import contingency_tables
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, ContingencyTables
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
 from tests.statistical.test_second_moments_noise import LIMIT, WRONG
+from tests.support.distinguishing import audit_claim
 
 pytestmark = pytest.mark.statistical
 RUNS = 800

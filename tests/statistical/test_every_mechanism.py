@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fate_dp.pipelines.report.guarantees import mechanism_guarantees
+from tests.pages.mechanisms import mechanism_guarantees
 from tests.statistical import audits
 from tests.statistical.mutants import MUTANTS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fate_dp.privacy import flip_probability
-from fate_dp.privacy.label_flips import flip_labels
+from fate_dp.privacy.labels.flips import flip_labels
 
 pytestmark = pytest.mark.statistical
 SOURCE = "experiment/breast_guest/y"

@@ -18,13 +18,13 @@ from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.dp_homo_gbdt.trees import curvature_weight, leaf_sums
 from fate_dp.components.protocols.noisy_rounds import account, aggregation
 from fate_dp.components.protocols.noisy_rounds.account import events_of, round_event
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import gaussian
 from fate_dp.privacy.mechanisms.clipping import grid_for
 from fate_dp.privacy.noise.stream import ReproducibleStream, open_stream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
+from tests.support.distinguishing import audit_claim
 
 pytestmark = pytest.mark.statistical
 RUNS, DEVIATIONS = 800, 6

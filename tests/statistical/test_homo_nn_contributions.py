@@ -11,12 +11,12 @@ from fate_dp.components.dp_homo_nn import relevance as module
 from fate_dp.components.dp_homo_nn.relevance import ContributionSum, group_sums
 from fate_dp.privacy import adaptive_scales
 from fate_dp.privacy.adaptive_scales import STEPS_OF_RECORD, release_contributions
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms import laplace
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
+from tests.support.distinguishing import audit_claim
 
 pytestmark = [pytest.mark.statistical, pytest.mark.arithmetic]
 LIMIT = 5.0

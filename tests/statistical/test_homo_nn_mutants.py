@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn import frame_rows, gradients
-from fate_dp.components.dp_homo_nn.rounds import client, simulation
+from fate_dp.components.dp_homo_nn.rounds import client
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import BEFORE, ArrayRows, Transport, simulate
 from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, SECURE_SUM, RoundTerms
 from fate_dp.privacy.mechanisms import gaussian, randomized_response
@@ -26,6 +25,8 @@ from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical.homo_nn_training import AUDITS, SLOW, Observed, sum_of_others, terms_of
 from tests.statistical.mutants import NO_NOISE, epsilon_times, noise_halved, noise_off
+from tests.support import simulated_rounds as simulation
+from tests.support.simulated_rounds import BEFORE, ArrayRows, Transport, simulate
 
 pytestmark = pytest.mark.statistical
 LIMIT, ENTROPY_LIMIT = 5.0, 7.0

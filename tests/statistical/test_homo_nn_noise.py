@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.account import senders
 from fate_dp.components.protocols.noisy_rounds.contribution import joint_clip
@@ -15,6 +14,7 @@ from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
 from fate_dp.privacy.noise.stream import ReproducibleStream, SystemStream
+from tests.support.simulated_rounds import ArrayRows, Transport
 
 pytestmark = pytest.mark.statistical
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import label_moments
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, clip_rows, clip_target
@@ -13,6 +12,7 @@ from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
 from tests.statistical.test_second_moments_noise import LIMIT, UNIT, WRONG, variance_score
+from tests.support.distinguishing import audit_claim
 
 pytestmark = pytest.mark.statistical
 RUNS = 800

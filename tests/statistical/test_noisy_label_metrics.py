@@ -7,8 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from fate_dp.privacy.mechanisms.randomized_response import keep_probability
-from fate_dp.privacy.noisy_label_metrics import (
+from fate_dp.privacy.labels.noisy_metrics import (
     ACCURACY,
     AUC,
     KS,
@@ -17,6 +16,7 @@ from fate_dp.privacy.noisy_label_metrics import (
     corrected_accuracy,
     corrected_figures,
 )
+from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 EPSILON = 1.2
 FACTORS = (2 / 3, 3 / 2)

@@ -10,10 +10,10 @@ from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport, simulate
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.components.protocols.noisy_rounds.terms import SECURE_SUM, RoundTerms
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.simulated_rounds import ArrayRows, Transport, simulate
 
 pytestmark = [pytest.mark.statistical, pytest.mark.arithmetic]
 

@@ -9,13 +9,13 @@ import math
 import numpy as np
 import pytest
 
-from fate_dp.privacy.audit import audit_claim
 from fate_dp.privacy.mechanisms import second_moments
 from fate_dp.privacy.mechanisms import second_moments as bounded_rows
 from fate_dp.privacy.mechanisms.second_moments import RowBounds, SecondMoments, clip_rows, unit_scales
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.statistical import audits
 from tests.statistical.mutants import keys_are_constant, noise_halved, noise_off
+from tests.support.distinguishing import audit_claim
 
 pytestmark = pytest.mark.statistical
 LIMIT = 5.0

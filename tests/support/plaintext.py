@@ -22,7 +22,7 @@ from scipy.special import expit
 from fate_dp.components.dp_hetero_lr.settings import ALL_AT_ONCE, FAMILIES, SIGMOIDS
 from fate_dp.components.protocols import optimizers
 from fate_dp.components.protocols.optimizers import PartyOptimizer
-from fate_dp.privacy.flipback import Flipback
+from fate_dp.privacy.labels.flipback import Flipback
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 
 Arrays = Sequence[np.ndarray]

@@ -13,7 +13,7 @@ from fate_dp.deploy.doctor.gathering import FlowSite, Listener, Provider, enviro
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.server import ANSWERS, FATE_PATCHES
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.private_files import load_or_create_key
 
 ADDRESS = FlowAddress("127.0.0.1", 9380)

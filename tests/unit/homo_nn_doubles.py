@@ -3,9 +3,9 @@
 import numpy as np
 
 from fate_dp.components.dp_homo_nn.rounds.client import Client
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 from fate_dp.privacy.mechanisms.clipping import clip_records
+from tests.support.simulated_rounds import ArrayRows
 
 DIMENSION = 4
 # So little noise that a sum can be compared, and none that a test could mistake for privacy.

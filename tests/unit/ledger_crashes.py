@@ -21,12 +21,11 @@ from ledger_scenarios import (
     released_texts,
     score,
 )
-from ledger_version_1 import VERSION_1
 
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.accounting import total
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.entries import BudgetCap
 
@@ -213,23 +212,3 @@ def test_writer_killed_at_any_line_while_the_file_is_made_leaves_a_usable_ledger
         if outcome == "done":
             break
     assert number > 80
-
-
-def test_upgrade_killed_at_any_line_leaves_the_old_file_or_the_new_one(tmp_path):
-    version_1 = tmp_path / "version 1"
-    connection = sqlite3.connect(version_1)
-    connection.executescript(VERSION_1)
-    connection.close()
-    old, complete = dump(version_1), Ledger(shutil.copy(version_1, tmp_path / "complete"))
-    complete.spent(SOURCE)
-    new, found = dump(complete.path), []
-    for number in itertools.count(1):
-        ledger = Ledger(shutil.copy(version_1, tmp_path / f"{number}"))
-        outcome = killed_at_line(number, lambda: ledger.spent(SOURCE))
-        assert outcome in ("done", "killed")
-        found.append(dump(ledger.path))
-        assert ledger.spent(SOURCE) == 4.0 and dump(ledger.path) == new
-        if outcome == "done":
-            break
-    upgraded = found.index(new)
-    assert found == [old] * upgraded + [new] * (len(found) - upgraded) and upgraded > 50

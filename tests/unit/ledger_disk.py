@@ -4,13 +4,11 @@ import os
 import resource
 import shutil
 import signal
-import sqlite3
 import tempfile
 from pathlib import Path
 
 import pytest
 from ledger_scenarios import SOURCE, dump, forked, release
-from ledger_version_1 import VERSION_1
 
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP
@@ -54,12 +52,6 @@ def new_ledger(path):
     release(Ledger(path), range(5), 2)
 
 
-def old_ledger(path):
-    connection = sqlite3.connect(path)
-    connection.executescript(VERSION_1)
-    connection.close()
-
-
 def no_ledger(path):
     pass
 
@@ -69,7 +61,6 @@ OPERATIONS = {
     "flips": (new_ledger, lambda ledger: release(ledger, range(3, 400), 1)),
     "mark": (new_ledger, lambda ledger: ledger.mark_released(1)),
     "first creation": (no_ledger, step),
-    "upgrade": (old_ledger, lambda ledger: ledger.mark_released(2)),
 }
 
 
@@ -106,7 +97,7 @@ def changed(tmp_path, case):
     prepare, operation = OPERATIONS[case]
     path = tmp_path / "complete"
     if not path.exists():
-        prepare(path)
+        new_ledger(path)
         operation(Ledger(path))
     return spent(path)
 
@@ -121,10 +112,9 @@ def open_folder():
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("prepare", [new_ledger, old_ledger])
-def test_read_only_file_is_refused_and_stays_as_it_is(open_folder, prepare):
+def test_read_only_file_is_refused_and_stays_as_it_is(open_folder):
     path = open_folder / "ledger.sqlite"
-    prepare(path)
+    new_ledger(path)
     path.chmod(0o444)
     before = dump(path)
     assert as_stranger(lambda: step(Ledger(path))).startswith("LedgerUnavailable: The ledger ")

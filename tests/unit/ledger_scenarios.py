@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fate_dp.privacy import LedgerError, private_files
 from fate_dp.privacy import ledger as ledger_package
-from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.private_files import key_id
 
 SOURCE = "experiment/breast_guest/y"

@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl, urlsplit
 from flow_double import VERSION, flow_double
 from ledger_scenarios import release
 
-from fate_dp.pipelines.report.job_facts import Asked
+from fate_dp.pipelines.report.job_facts import ReportRequest
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PoissonSampledGaussian
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 
 JOB, OTHER_JOB = "202611231539387421710", "202611231550000000010"
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10001")
@@ -191,4 +191,4 @@ def homes(folder):
 def asked_of(recorded, folder, party_id=None, job_id=JOB, **more):
     """What `gather` is to be asked, while a double answers."""
     with flow_double(recorded) as (address, _):
-        yield Asked(address, job_id, folder, party_id, **more)
+        yield ReportRequest(address, job_id, folder, party_id, **more)

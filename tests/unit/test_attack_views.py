@@ -18,12 +18,12 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, round_terms, settled
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Client, Transport
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.simulated_rounds import ArrayRows, Client, Transport
 
 N = (2**127 - 1) * (2**89 - 1)
 DIGITS = 13

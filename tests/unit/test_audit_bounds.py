@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, nct, norm
 
 from fate_dp.privacy.accounting.gaussian import gaussian_epsilon, gaussian_sigma
-from fate_dp.privacy.audit import one_run_epsilon
+from fate_dp.privacy.auditing.bounds import one_run_epsilon
 from fate_dp.privacy.auditing.one_run import (
     GAUSSIAN,
     GAUSSIAN_SUM,
     GUESSES,
     GUESSES_F_DP,
-    Evidence,
+    GuessEvidence,
     OneRun,
     SumStatistic,
     best_bound,
@@ -144,7 +144,7 @@ def test_the_best_bound_of_a_gaussian_sum_is_more_than_half_of_a_tight_claim_and
 
 
 def test_several_bounds_share_the_error_of_one():
-    assert best_bound(Evidence(50, 50, 50), 0.0, 0.9).bounds[GUESSES] == one_run_epsilon(50, 50, 50, 0.0, 0.95)
+    assert best_bound(GuessEvidence(50, 50, 50), 0.0, 0.9).bounds[GUESSES] == one_run_epsilon(50, 50, 50, 0.0, 0.95)
 
 
 def test_scores_without_any_noise_prove_as_much_as_is_counted():
@@ -167,10 +167,16 @@ def test_epsilon_of_a_mu_is_that_of_the_gaussian_mechanism():
         (lambda: OneRun(np.ones(3), np.ones(3), np.ones(2)), "scores has shape \\(2,\\)"),
         (lambda: OneRun.of_scores([1, -1], [0.0, math.nan]), "scores must be a list of finite numbers"),
         (lambda: SumStatistic.of([1, 1, -1], [0.0, 1.0, 2.0]), "coins at least two of either side"),
-        (lambda: best_bound(Evidence(1, 1, 1), 1.0), "delta is 1.0 but must be a number of at least 0"),
-        (lambda: best_bound(Evidence(1, 1, 1), 0.0, claim="maybe"), "claim is 'maybe' but must be one of"),
-        (lambda: best_bound(Evidence(1, 1, 1), 0.0, 1.0), "confidence is 1.0 but must be a number strictly between"),
-        (lambda: Evidence(4, 2, 2, SumStatistic(2, 3, 1.0, 1.0)), "canaries is 4 but must be the number of scores, 5"),
+        (lambda: best_bound(GuessEvidence(1, 1, 1), 1.0), "delta is 1.0 but must be a number of at least 0"),
+        (lambda: best_bound(GuessEvidence(1, 1, 1), 0.0, claim="maybe"), "claim is 'maybe' but must be one of"),
+        (
+            lambda: best_bound(GuessEvidence(1, 1, 1), 0.0, 1.0),
+            "confidence is 1.0 but must be a number strictly between",
+        ),
+        (
+            lambda: GuessEvidence(4, 2, 2, SumStatistic(2, 3, 1.0, 1.0)),
+            "canaries is 4 but must be the number of scores, 5",
+        ),
         (lambda: SumStatistic(2, 2, math.nan, 1.0), "shift and deviation are nan and 1.0 but must be finite"),
         (lambda: f_dp_epsilon(3, 4, 1), "guesses is 4 but must be a whole number from 0 to 3"),
     ],

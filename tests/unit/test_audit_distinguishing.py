@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.audit import Audit, audit_claim, clopper_pearson, epsilon_lower_bound, mu_lower_bound
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.distinguishing import Audit, audit_claim, epsilon_lower_bound, mu_lower_bound
 
 CONFIDENCE = 1 - 1e-6
 

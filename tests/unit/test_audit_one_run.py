@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.privacy.audit import audit_guesses, guess_coins, one_run_epsilon, one_run_p_value
+from fate_dp.privacy.auditing.bounds import guess_coins, one_run_epsilon
 from fate_dp.privacy.validation import InvalidArgument
+from tests.support.distinguishing import audit_guesses, one_run_p_value
 
 # (canaries, guesses, correct, delta, epsilon) as printed in arXiv 2305.08846v1, appendix D and section 7.
 PRINTED = [(1000, 100, 75, 1e-4, 0.673), (100_000, 1510, 1439, 1e-5, 2.675)]

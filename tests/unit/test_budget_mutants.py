@@ -13,9 +13,9 @@ import test_policy
 import test_terms
 
 from fate_dp.components.common import provenance
-from fate_dp.privacy import Ledger, policy
-from fate_dp.privacy.label_flips import united
-from fate_dp.privacy.ledger import database, datasets, labels, scores, steps, totals
+from fate_dp.privacy import Ledger
+from fate_dp.privacy.labels.flips import united
+from fate_dp.privacy.ledger import database, datasets, labels, policy, scores, steps, totals
 from fate_dp.privacy.ledger.entries import LedgerError
 from fate_dp.privacy.ledger.steps import FittingCharges, _is_part
 

@@ -14,7 +14,7 @@ from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.events import REPLACE_ONE, Event, PureDP
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import frame_at, play
 

@@ -47,7 +47,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 
 def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):
-    from fate_dp.privacy.policy import load_policy
+    from fate_dp.privacy.ledger.policy import load_policy
 
     assert main(["declare", "bank/loans/y", "--cap", "3", "--home", str(tmp_path)]) == 0
     policy = load_policy(tmp_path / "parties" / "party-9999" / "policy.yaml")
@@ -55,7 +55,7 @@ def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):
 
 
 def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
-    from fate_dp.privacy.policy import load_policy
+    from fate_dp.privacy.ledger.policy import load_policy
 
     given = ["declare", "bank/loans/y", "--columns", "age, income", "--records", "300", "--home", str(tmp_path)]
     assert main(given) == 0
@@ -66,8 +66,8 @@ def test_a_source_is_declared_with_what_its_table_is_like(tmp_path):
 def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(tmp_path, capsys):
     from fate_dp.components.common.charges import columns_name
     from fate_dp.privacy import BudgetCap, Ledger
-    from fate_dp.privacy.label_flips import record_tags
-    from fate_dp.privacy.policy import load_policy
+    from fate_dp.privacy.labels.flips import record_tags
+    from fate_dp.privacy.ledger.policy import load_policy
     from fate_dp.privacy.private_files import key_id, load_or_create_key
 
     table = tmp_path / "loans.csv"
@@ -90,7 +90,7 @@ def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(t
 
 def test_public_labels_are_declared_from_their_file(tmp_path, capsys):
     from fate_dp.privacy import Ledger
-    from fate_dp.privacy.label_flips import record_tags
+    from fate_dp.privacy.labels.flips import record_tags
     from fate_dp.privacy.private_files import key_id, load_or_create_key
 
     table = tmp_path / "loans.csv"

@@ -10,7 +10,7 @@ from fate_dp.deploy.flow import home_command
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.policy import declare_source, load_policy
+from fate_dp.privacy.ledger.policy import declare_source, load_policy
 
 SOURCE = "bank/loans/y"
 

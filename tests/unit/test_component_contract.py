@@ -23,8 +23,8 @@ from fate_dp.components.common.wire.kinds import Rows
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.pipelines import clients
 from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
-from fate_dp.pipelines.report.parameters_page import kind_of
 from fate_dp.privacy.events import OBSERVERS, RELATIONS, UNITS
+from tests.pages.parameters import kind_of
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.parent.name for path in Path(fate_dp.components.__file__).parent.glob("*/component.py"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from fate_dp.pipelines.jobs.ready import Parties, Tables, TrainingPlan, training_pipeline
-from fate_dp.privacy.policy import load_policy
+from fate_dp.privacy.ledger.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
 # train_scores, since the job evaluates them.

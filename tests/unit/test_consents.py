@@ -25,7 +25,7 @@ from fate_dp.components.share_lr.agreement import SharedRows
 from fate_dp.components.smote.party import check_table
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import frame_at, play
 
@@ -239,7 +239,7 @@ def test_flipback_asks_of_which_labels_the_scores_are(monkeypatch):
     monkeypatch.setattr(flipback, "check_scores", refuse("scores of other labels"))
     monkeypatch.setattr(flipback, "releases_of_model", refuse("nobody asked"))
     with pytest.raises(ValueError, match="scores of other labels"):
-        flipback.GuestPreflight(None, None, None, None).check()
+        flipback.FlipbackGuestPreflight(None, None, None, None).check()
 
 
 def test_scores_beside_flips_of_another_epsilon_are_not_corrected(monkeypatch):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coverage_page import DESIGN, Document, Row, coverage_page, documents, exists, problems
+from tests.pages.coverage import DESIGN, Document, Row, coverage_page, documents, exists, problems
 
 ROOT = Path(__file__).parents[2]
 DONE = Row("1", "flips", "done", ("tests/unit/test_flipback.py",))

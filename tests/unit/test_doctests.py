@@ -17,4 +17,4 @@ def test_the_examples_of_a_module(name):
 
 
 def test_what_is_used_most_has_an_example():
-    assert {"privacy.label_flips", "privacy.accounting.gaussian", "crypto.paillier"} <= set(SHOWN)
+    assert {"privacy.labels.flips", "privacy.accounting.gaussian", "crypto.paillier"} <= set(SHOWN)

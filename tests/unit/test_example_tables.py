@@ -23,7 +23,7 @@ from fate_dp.pipelines.jobs.example_tables import (
     people,
 )
 from fate_dp.pipelines.jobs.upload import check_table
-from fate_dp.privacy.policy import load_policy
+from fate_dp.privacy.ledger.policy import load_policy
 
 CONF = Path(__file__).parents[2] / "conf"
 SCRIPTS = CONF.parent / "examples" / "pipeline"

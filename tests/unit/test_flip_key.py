@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.privacy import UnsafeKeyFile, label_flips, private_files
-from fate_dp.privacy.label_flips import canonical_label, flip_labels, label_tags, record_tags
+from fate_dp.privacy import UnsafeKeyFile, private_files
+from fate_dp.privacy.labels import flips as label_flips
+from fate_dp.privacy.labels.flips import canonical_label, flip_labels, label_tags, record_tags
 from fate_dp.privacy.private_files import key_id, load_or_create_key
 from fate_dp.privacy.validation import InvalidArgument
 

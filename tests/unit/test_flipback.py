@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fate_dp.components.protocols.optimizers import correction_epochs
-from fate_dp.privacy.flipback import (
+from fate_dp.privacy.labels.flipback import (
     Flipback,
     FlipbackSettings,
     choose_mode,

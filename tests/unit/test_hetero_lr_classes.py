@@ -13,7 +13,7 @@ from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.components.protocols.optimizers import default_optimizer, flipped_signal
 from fate_dp.components.protocols.training_terms import BINARY, Descent, class_names, models_of
 from fate_dp.pipelines.clients import DPHeteroLR
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 from fate_dp.privacy.validation import InvalidArgument
 from tests.support.one_vs_rest import train_one_vs_rest

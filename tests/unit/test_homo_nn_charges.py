@@ -8,11 +8,11 @@ import pytest
 
 from fate_dp.components.common.federation import Federation
 from fate_dp.components.dp_homo_nn.round_terms import ChargedRounds
-from fate_dp.components.dp_homo_nn.train import Member
 from fate_dp.components.protocols.noisy_rounds.account import senders
 from fate_dp.components.protocols.noisy_rounds.aggregation import SHUFFLED, SecureSum, Shuffle
 from fate_dp.components.protocols.noisy_rounds.contribution import Contribution
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
+from fate_dp.components.protocols.noisy_rounds.training import charge
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import REPLACE_ONE
@@ -125,6 +125,4 @@ def test_a_round_that_the_cap_refuses_is_not_sent():
     def record(events, purpose):
         raise BudgetExceeded("another job took it")
 
-    member = Member.__new__(Member)
-    member._agreement = SimpleNamespace(charges=SimpleNamespace(record=record))
-    assert member.charge([], "a round") is False
+    assert charge(SimpleNamespace(record=record), [], "a round") is False

@@ -13,7 +13,7 @@ from fate_dp.components.dp_homo_nn import record_arithmetic
 from fate_dp.components.dp_homo_nn.gradients import LOSSES, RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights, load_flat
-from fate_dp.components.dp_homo_nn.record_arithmetic import MAX_AT_ONCE, Outer, PartsSum, Rows
+from fate_dp.components.dp_homo_nn.record_arithmetic import MAX_AT_ONCE, GradientRows, Outer, PartsSum
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE
 from fate_dp.privacy.mechanisms.clipping import clip_records
 from fate_dp.privacy.validation import InvalidArgument
@@ -157,7 +157,7 @@ def summed(outer, rows, clip):
     total = PartsSum(left.shape[1] * right.shape[1] + rows.shape[1], clip)
     for start in range(0, len(rows), MAX_AT_ONCE):
         block = [torch.from_numpy(values[start : start + MAX_AT_ONCE]).double() for values in (left, right, rows)]
-        total.add([Outer.of(0, *block[:2]), Rows.of(left.shape[1] * right.shape[1], block[2])])
+        total.add([Outer.of(0, *block[:2]), GradientRows.of(left.shape[1] * right.shape[1], block[2])])
     return total.total()
 
 

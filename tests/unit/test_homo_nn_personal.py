@@ -17,12 +17,12 @@ from fate_dp.components.dp_homo_nn.round_terms import (
     round_terms,
 )
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import Transport
 from fate_dp.components.dp_homo_nn.settings import given_settings
 from fate_dp.components.protocols.noisy_rounds.account import epsilon_of, personal_terms, round_event
 from fate_dp.components.protocols.noisy_rounds.terms import InvalidTerms
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.events import ADD_OR_REMOVE
+from tests.support.simulated_rounds import Transport
 
 CLIENTS = ("9999", "10000", "9998")
 TARGETS = [4.0, 1.0, 4.0]

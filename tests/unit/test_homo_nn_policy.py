@@ -6,7 +6,7 @@ from fate_dp.components.dp_homo_nn.agreement import check_alike
 from fate_dp.components.dp_homo_nn.models.registry import ModelSource
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.privacy import InvalidPolicy
-from fate_dp.privacy.policy import load_policy
+from fate_dp.privacy.ledger.policy import load_policy
 
 
 def two_layers(features, outputs, width=3):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fate_dp.components.dp_homo_nn.rounds.client import Client, NotFinite
-from fate_dp.components.dp_homo_nn.rounds.simulation import ArrayRows, Transport
 from fate_dp.components.protocols.noisy_rounds.aggregation import Local, SecureSum, Shuffle, make_aggregation
 from fate_dp.components.protocols.noisy_rounds.contribution import (
     WEIGHT,
@@ -26,6 +25,7 @@ from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from tests.support.simulated_rounds import ArrayRows, Transport
 
 pytestmark = pytest.mark.arithmetic
 

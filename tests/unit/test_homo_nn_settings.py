@@ -14,7 +14,7 @@ from fate_dp.components.protocols.noisy_rounds.account import events_of
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.ledger.policy import Policy
 
 NEEDED = {"rounds": 10, "batch_size": 50.0, "records": 500}
 NOISE = {**NEEDED, "noise_multiplier": 2.0}

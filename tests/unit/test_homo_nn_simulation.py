@@ -6,7 +6,7 @@ from homo_nn_doubles import DIMENSION, make_clients, make_terms, short_rows
 
 from fate_dp.components.dp_homo_nn.rounds.client import NotFinite
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.dp_homo_nn.rounds.simulation import AFTER, BEFORE, Transport, simulate
+from tests.support.simulated_rounds import AFTER, BEFORE, Transport, simulate
 
 pytestmark = pytest.mark.arithmetic
 

@@ -5,12 +5,16 @@ import pytest
 from tests.house import (
     LIMITS,
     Module,
+    annotations,
     circles,
     exception_classes,
     figures,
+    has_bare_dict,
     kept,
     length_of,
+    names_any,
     parameters_of,
+    upward_imports,
     words_of_pages,
 )
 
@@ -72,3 +76,25 @@ def test_words_are_those_of_english_pages_at_the_top_in_docs_and_in_deploy(tmp_p
         (tmp_path / name).write_text("| two | words |\n", encoding="utf-8")
     counted = {page.relative_to(tmp_path).as_posix(): count for page, count in words_of_pages().items()}
     assert counted == {"README.md": 5, "docs/howto/plan.md": 5, "deploy/docker/README.md": 5}
+
+
+def test_annotations_are_counted_wherever_they_stand(product):
+    (module,) = product(
+        one="from typing import Any\nx: Any = 1\ny: dict[str, Any]\ndef f(a: list[dict], *b: dict[str, int], **c: Any) -> dict: ...\n"
+    )
+    marks = annotations(module)
+    assert sum(map(names_any, marks)) == 3 and sum(map(has_bare_dict, marks)) == 2
+
+
+def test_an_import_into_what_stands_above_is_found_although_it_is_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.house.ROOT", tmp_path)
+    texts = {
+        "common/low.py": "def f():\n    from ..dp_thing.high import g\n",
+        "common/wire/deep.py": "from ..low import f\n",
+        "dp_thing/high.py": "from ..common.low import f\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / "components" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "components" / name).write_text(text)
+    found = [Module(path) for path in sorted(tmp_path.glob("components/**/*.py"))]
+    assert upward_imports(found) == ["components.common.low -> components.dp_thing.high"]

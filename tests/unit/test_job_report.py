@@ -437,5 +437,7 @@ def test_a_report_is_read_back_as_it_was(report, tmp_path):
     found = report()
     path = tmp_path / "report.json"
     path.write_text(document_text(found))
-    assert read_report(path) == job_documents.read_as(job_facts.JobReport, json.loads(document_text(found)), "here")
+    assert read_report(path) == job_documents.WRITTEN.checked(
+        job_facts.JobReport, json.loads(document_text(found)), "here"
+    )
     assert document_text(read_report(path)) == document_text(found)

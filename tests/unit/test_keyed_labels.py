@@ -21,7 +21,7 @@ from fate_dp.crypto import cross_product
 from fate_dp.crypto.joined_records import encrypt_records
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.crypto.slots import encode_features
-from fate_dp.privacy.label_flips import label_tags, record_tags
+from fate_dp.privacy.labels.flips import label_tags, record_tags
 
 KEY, OTHER = bytes(range(32)), bytes(range(31)) + b"\0"
 PUBLIC, PRIVATE = generate_keypair(2048)

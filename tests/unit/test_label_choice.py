@@ -9,7 +9,13 @@ import pytest
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.cli.plan import advice
 from fate_dp.pipelines.jobs.plan import InvalidArgument, LabelPlanRequest, plan_labels
-from fate_dp.privacy.label_choice import crossover, largest_size, noise_over_flips, variance_of_flips, variance_of_noise
+from fate_dp.privacy.labels.choice import (
+    crossover,
+    largest_size,
+    noise_over_flips,
+    variance_of_flips,
+    variance_of_noise,
+)
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments
 from fate_dp.privacy.mechanisms.randomized_response import flip_indices, keep_probability
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for

@@ -8,7 +8,7 @@ from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
-from fate_dp.privacy.label_flips import LabelRelease, releases_of_json, releases_to_json
+from fate_dp.privacy.labels.flips import LabelRelease, releases_of_json, releases_to_json
 from fate_dp.privacy.ledger.entries import OtherSource
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 

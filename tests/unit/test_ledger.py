@@ -25,7 +25,7 @@ from ledger_scenarios import (
 )
 
 from fate_dp.privacy import BudgetExceeded, CorrectedLabel, Ledger, LedgerUnavailable, OtherSource
-from fate_dp.privacy.label_flips import LabelRelease, record_tags
+from fate_dp.privacy.labels.flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
 from fate_dp.privacy.ledger.entries import LOSSES, LedgerError
@@ -502,8 +502,7 @@ def test_newer_version_is_refused(ledger):
         connection.execute("UPDATE ledger_version SET version = ?", (SCHEMA_VERSION + 1,))
     connection.close()
     with pytest.raises(
-        LedgerUnavailable,
-        match=f"has version {SCHEMA_VERSION + 1} but this program reads versions up to {SCHEMA_VERSION}",
+        LedgerUnavailable, match=f"has version {SCHEMA_VERSION + 1} but this program reads version {SCHEMA_VERSION}"
     ):
         ledger.spent(SOURCE)
 

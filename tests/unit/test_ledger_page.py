@@ -21,7 +21,7 @@ from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, Laplace, NotPrivate, PureDP
 from fate_dp.privacy.ledger import history
 from fate_dp.privacy.ledger.entries import JOINT_SCORES, BudgetCap
-from fate_dp.privacy.policy import declare_caps, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_source
 
 COLUMNS = [f"x{number}" for number in range(12)]
 UNNAMED = "columns:00000000000000aa"

@@ -7,7 +7,7 @@ from ledger_scenarios import KEY, SOURCE
 from fate_dp.components.label_flip.settings import CLASSES, Settings
 from fate_dp.pipelines.clients import LabelFlip
 from fate_dp.privacy import BudgetExceeded, Ledger
-from fate_dp.privacy.label_flips import (
+from fate_dp.privacy.labels.flips import (
     ANY_SOURCE,
     LabelRelease,
     canonical_label,

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from fate_dp.pipelines import clients
-from fate_dp.pipelines.report import parameters_page
 from fate_dp.privacy.validation import InvalidArgument
+from tests.pages import parameters as parameters_page
 
 ROOT = Path(__file__).parents[2]
 DEFINITIONS = sorted(Path(clients.__file__).parent.glob("*.yaml"))

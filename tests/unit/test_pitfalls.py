@@ -15,7 +15,7 @@ from fate_dp.components.dp_hetero_lr import component, settings
 from fate_dp.components.label_flip.component import label_flip
 from fate_dp.crypto.paillier import FixedBaseBlinding, column_from_bytes, encrypt_column, keypair_of_any_length
 from fate_dp.crypto.slots import mask_and_pack
-from fate_dp.privacy.label_flips import _keep_threshold
+from fate_dp.privacy.labels.flips import _keep_threshold
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 

@@ -18,7 +18,7 @@ from fate_dp.components.protocols.optimizers import (
     default_optimizer,
     kaiming_uniform,
 )
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from fate_dp.privacy.validation import InvalidArgument
 from tests.support.plaintext import TrainingSettings, logistic_bound, squared_error, train_plaintext
 

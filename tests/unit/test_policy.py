@@ -8,7 +8,7 @@ import pytest
 
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.policy import (
+from fate_dp.privacy.ledger.policy import (
     Policy,
     SourcePolicy,
     check_source,
@@ -266,9 +266,10 @@ def test_names_that_nothing_uses_are_told(path, caplog):
 
 
 def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
-    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\n")
+    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\nrecord_calls: true\n")
     assert load_policy(path) == Policy(default_label_cap=5)
-    assert "public_datasets holds nothing any more; remove it" in caplog.text
+    for key in ("public_datasets", "record_calls"):
+        assert f"{key} holds nothing any more; remove it" in caplog.text
     declare_source(path, "a/b/c", cap=1)
     assert load_policy(path).label_cap("a/b/c") == 1
 

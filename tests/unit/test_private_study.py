@@ -47,7 +47,7 @@ from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
 from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
 from fate_dp.pipelines.jobs.ready import Federation
-from fate_dp.privacy.label_flips import record_tags
+from fate_dp.privacy.labels.flips import record_tags
 
 PARTS = (ROWS, COLUMNS, TRANSFER)
 BY_ROWS = Place(Federation(), "loans", 2000, "loans/all/y")

@@ -12,7 +12,7 @@ from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.registry import build_model, fill_uniform
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.components.dp_homo_nn.pooled_convolution import PooledConvolution
-from fate_dp.components.dp_homo_nn.record_arithmetic import PartsSum, Rows, Short, shorten, tanh
+from fate_dp.components.dp_homo_nn.record_arithmetic import GradientRows, PartsSum, Short, shorten, tanh
 
 KERNEL = record_kernel.record_kernel()
 pytestmark = [
@@ -112,8 +112,8 @@ def test_whole_numbers_their_norms_and_sums_are_those_of_torch(monkeypatch):
     bits = record_arithmetic.bits_for_squares(5003)
     short = shorten(values, bits)
     whole, squares = short.integers.float(), (short.integers * short.integers).sum(1)
-    native = Rows(0, Short(whole, short.unit, bits), squares=squares)
-    plain = Rows(0, short)
+    native = GradientRows(0, Short(whole, short.unit, bits), squares=squares)
+    plain = GradientRows(0, short)
     found = []
     for rows in (native, plain):
         total = PartsSum(5003, 1e-3)

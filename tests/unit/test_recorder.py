@@ -26,7 +26,7 @@ from fate_dp.pipelines.report.job_ledger import ledger_of
 from fate_dp.pipelines.report.job_noise import noise_of
 from fate_dp.pipelines.report.ledger_page import ledger_html, spending, summary
 from fate_dp.privacy import InvalidPolicy, Ledger, private_files
-from fate_dp.privacy.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.validation import InvalidArgument
 
 GUEST, PARTY, JOB = ("guest", "9999"), "10000", "202611230000000000010"

@@ -19,7 +19,7 @@ from fate_dp.pipelines.demo import run as demo
 from fate_dp.pipelines.jobs import text_tables as tables
 from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.label_flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
 from fate_dp.privacy.private_files import key_id
 
 SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_text(encoding="utf-8"))

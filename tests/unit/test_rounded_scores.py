@@ -12,8 +12,8 @@ from fate_dp.components.dp_hetero_lr.scores import decoded_scores, rounded_score
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings, score_step
 from fate_dp.components.protocols.optimizers import corrected_target
 from fate_dp.crypto.slots import encode_features
-from fate_dp.privacy.flipback import Flipback, FlipbackSettings
-from fate_dp.privacy.policy import Policy
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.ledger.policy import Policy
 from tests.score_attacks import steps_found
 
 KEY, STEP = bytes(range(32)), TrainSettings().score_step

@@ -5,14 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from examples.pipelines import joined_prediction_pipeline, joined_training_pipeline
 from fate_dp.pipelines.clients import ShareLR
-from fate_dp.pipelines.jobs.ready import (
-    Parties,
-    Tables,
-    TrainingPlan,
-    joined_prediction_pipeline,
-    joined_training_pipeline,
-)
+from fate_dp.pipelines.jobs.ready import Parties, Tables, TrainingPlan
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = Tables("fate_dp_demo", "guest_train", "host_train")

@@ -12,7 +12,7 @@ from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, PureDP
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 
 COLUMNS = [f"x{number}" for number in range(8)]
 DATASET = columns_name(COLUMNS)

@@ -15,8 +15,8 @@ from fate_dp.components.protocols.optimizers import batch_bounds, default_optimi
 from fate_dp.components.protocols.training_terms import Descent
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import slots_per_ciphertext
-from fate_dp.privacy.flipback import FlipbackSettings
-from fate_dp.privacy.label_flips import LabelRelease, total_of, united
+from fate_dp.privacy.labels.flipback import FlipbackSettings
+from fate_dp.privacy.labels.flips import LabelRelease, total_of, united
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
 SETTINGS = TrainSettings(epochs=10, batch_size=40, flipback=FlipbackSettings(mode="swap", every=2, max_rounds=2))

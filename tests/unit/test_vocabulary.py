@@ -11,7 +11,7 @@ from fate_dp.components.common.vocabulary import OLD_NAMES, SPREADS, with_new_na
 from fate_dp.components.dp_hetero_lr import component as hetero_lr
 from fate_dp.pipelines import clients
 from fate_dp.pipelines.clients.definition import DeclaredTask
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.validation import DEFAULT_DELTA
 
 TASKS = {Path(each.yaml_define_path).stem: each for each in DeclaredTask.__subclasses__()}

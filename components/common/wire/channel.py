@@ -24,7 +24,7 @@ from fate.arch.computing.api import KVTable
 from fate.arch.context import Context
 from fate.arch.context._parties import Parties, Party
 
-from ..federation import PartyId, name_of, others, party_name
+from ..federation import PartyId, id_of, name_of, others, party_name
 from ..preflight import Refusal, Refused
 from . import codec, tables
 from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
@@ -89,11 +89,11 @@ class Channel:
     def __init__(self, ctx: Any, messages: Messages) -> None:
         self._federation, self._messages = ctx.federation, messages
         self._name = party_name(ctx)
-        self._lines = {tuple(party.party): _Line() for party in others(ctx)}
+        self._lines = {id_of(party): _Line() for party in others(ctx)}
         self._slice_bytes = max(_MIN_SLICE, self._federation.get_default_max_message_size()) - 1
         self._last_read = "before the first message"
 
-    def send(self, parties: Iterable[PartyId], namespace: str, name: str, value: Any) -> None:
+    def send(self, parties: Iterable[PartyId], namespace: str, name: str, value: object) -> None:
         """Send a value, or a table, to each of ``parties``; NotPlain where no message of this name is like it."""
         kind = kind_of(self._messages, name)
         if kind is None or isinstance(value, KVTable) is not isinstance(kind, Rows):
@@ -227,7 +227,7 @@ def _content(kind: AnyKind | Rows) -> AnyKind:
 class PlainParty(Party):
     """FATE's object of another party of the task, with messages of `Channel`."""
 
-    def put(self, name: str, value: Any) -> None:
+    def put(self, name: str, value: object) -> None:
         self._ctx.channel.send([self.party], self.namespace.federation_tag, name, value)
 
     def get(self, name: str) -> Any:
@@ -244,7 +244,7 @@ class PlainParties(Parties):
     def __iter__(self) -> Iterator[PlainParty]:
         return (self[at] for at in range(len(self)))
 
-    def put(self, name: str, value: Any) -> None:
+    def put(self, name: str, value: object) -> None:
         parties = [party for _, party in self.parties]
         self._ctx.channel.send(parties, self.namespace.federation_tag, name, value)
 
@@ -255,7 +255,7 @@ class PlainParties(Parties):
 class PlainContext(Context):
     """A context, and all those of its sub-namespaces, whose parties exchange plain values alone."""
 
-    def __init__(self, ctx: Context, channel: Channel, namespace: Any = None) -> None:
+    def __init__(self, ctx: Context, channel: Channel, namespace: object = None) -> None:
         super().__init__(
             device=ctx._device,
             computing=ctx._computing,
@@ -266,10 +266,10 @@ class PlainContext(Context):
         )
         self.channel = channel
 
-    def with_namespace(self, namespace: Any) -> PlainContext:
+    def with_namespace(self, namespace: object) -> PlainContext:
         return PlainContext(self, self.channel, namespace)
 
-    def _get_parties(self, role: Any = None) -> PlainParties:
+    def _get_parties(self, role: object = None) -> PlainParties:
         found = super()._get_parties(role)
         return PlainParties(self, found.federation, found.computing, found.parties, found.namespace)
 
@@ -282,7 +282,7 @@ def with_plain_messages(messages: Messages) -> Callable[[Callable], Callable]:
 
     def decorated(stage: Callable) -> Callable:
         @wraps(stage)
-        def called(ctx: Context, *args: Any, **kwargs: Any) -> Any:
+        def called(ctx: Context, *args: object, **kwargs: object) -> Any:
             with plain_messages(ctx, messages) as plain:
                 return stage(plain, *args, **kwargs)
 
@@ -293,7 +293,7 @@ def with_plain_messages(messages: Messages) -> Callable[[Callable], Callable]:
 
 
 @contextmanager
-def plain_messages(ctx: Any, messages: Messages) -> Iterator[PlainContext]:
+def plain_messages(ctx: object, messages: Messages) -> Iterator[PlainContext]:
     """A context whose messages are these plain values; if this party fails in it, all others learn that, and stop.
 
     A refusal of `preflight.agree` is known to all already. Within such a context it is the same one again.

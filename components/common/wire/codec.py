@@ -57,7 +57,7 @@ class Kind(Protocol):
     def read(self, reader: Reader) -> Any: ...
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """The one form of a plain value; raises NotPlain for anything else."""
     parts: list[bytes] = []
     _write(value, parts.append, MAX_LEVELS)

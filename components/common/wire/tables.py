@@ -74,7 +74,7 @@ def _checked(facts: list[int]) -> list[int]:
     return facts
 
 
-def _mapped(table: KVTable, rows: Any, key_form: int, partitioner: int, shuffle: bool) -> KVTable:
+def _mapped(table: KVTable, rows: object, key_form: int, partitioner: int, shuffle: bool) -> KVTable:
     """``rows`` get the engine's bytes of keys and values, and give such bytes: nothing else looks at them."""
     return table.mapPartitionsWithIndexNoSerdes(
         rows,

@@ -207,9 +207,9 @@ def _rounded(numbers: np.ndarray, dropped: int) -> np.ndarray:
     return (numbers + (1 << dropped >> 1)) >> dropped
 
 
-def _reduced(parts: Table, merge: Callable) -> dict:
+def _reduced(parts: Table, merge: Callable) -> dict[int, Any]:
     """One dictionary from those of all partitions; a batch may lie in several of them."""
-    found: dict = {}
+    found: dict[int, Any] = {}
     for _, part in parts.collect():
         found.update({at: merge(found[at], sums) if at in found else sums for at, sums in part.items()})
     return found
@@ -217,8 +217,8 @@ def _reduced(parts: Table, merge: Callable) -> dict:
 
 def _exact(
     blocks: Iterable[tuple[Any, Block]], left: Matrix, batches: Batches, dropped: int
-) -> Iterator[tuple[Any, dict]]:
-    found: dict = {}
+) -> Iterator[tuple[object, dict[int, Any]]]:
+    found: dict[int, Any] = {}
     key_of_all = None
     for group in _gathered(blocks, lambda block: block):
         key_of_all = group[0][0]
@@ -244,8 +244,8 @@ def _multiply(
     batches: Batches,
     layout: SlotLayout,
     key: PublicKey,
-) -> Iterator[tuple[Any, dict]]:
-    found: dict = {}
+) -> Iterator[tuple[object, dict[int, Any]]]:
+    found: dict[int, Any] = {}
     key_of_all = None
     for group in _gathered(pairs, lambda pair: pair[0]):
         key_of_all = group[0][0]

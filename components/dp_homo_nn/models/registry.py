@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
     return nn.utils.skip_init(nn.Linear, inputs, outputs)
 
 
-def convolution(inputs: int, outputs: int, kernel_size: int, **options: Any) -> nn.Conv2d:
+def convolution(inputs: int, outputs: int, kernel_size: int, **options: object) -> nn.Conv2d:
     """A convolution layer, not yet filled."""
     return nn.utils.skip_init(nn.Conv2d, inputs, outputs, kernel_size, **options)
 
@@ -202,7 +202,7 @@ def _scattering(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int], 
     return shape, {"scales": scales, "angles": angles, "groups": groups}, made_up if whitened else 0
 
 
-def _pictures(given: Any) -> int:
+def _pictures(given: object) -> int:
     return checks.number("pictures", given, at_least=2, at_most=MAX_PICTURES, whole=True)
 
 
@@ -251,7 +251,7 @@ def _allowed_module(spec: ModelSpec, allowed: Mapping[str, str]) -> nn.Module:
     return module.float()
 
 
-def _function(name: str, entry: str) -> Callable[..., Any]:
+def _function(name: str, entry: str) -> Callable[..., object]:
     package, separator, attribute = str(entry).partition(":")
     if not separator:
         raise InvalidArgument(f"The operator's module {name!r} is {entry!r} but must be 'package.module:function'.")
@@ -304,4 +304,4 @@ def spec_of_job(settings: TrainSettings, features: int) -> ModelSpec:
 def _gradients(source: ModelSource) -> RecordGradients:
     # A worker is forked from a process whose threads it does not have; waiting for them, it would wait forever.
     torch.set_num_threads(1)
-    return RecordGradients(source.module(), source.loss, source.class_factors, origin=tuple(source))
+    return RecordGradients(source.module(), source.loss, source.class_factors)

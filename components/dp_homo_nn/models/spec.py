@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from torch import nn
 from fate_dp.privacy.validation import InvalidArgument
 
 from ...common import parameters
+from ...common.federation import Document
 from ..settings import MAX_CLASSES
 
 MAX_FEATURES = 2**20
@@ -33,7 +33,7 @@ class ModelSpec:
     name: str
     features: int
     classes: int
-    params: dict = field(default_factory=dict)
+    params: Document = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -53,7 +53,7 @@ class ModelSpec:
     def seed(self) -> int:
         return self.params.get("seed", 0)
 
-    def parameters(self, **defaults: Any) -> dict[str, Any]:
+    def parameters(self, **defaults: object) -> dict[str, object]:
         """``params`` over ``defaults``, as a dict without the seed; a key that is not among them is refused."""
         unknown = sorted(set(self.params) - set(defaults) - {"seed"})
         if unknown:
@@ -61,7 +61,7 @@ class ModelSpec:
             raise InvalidArgument(f"params of {self.name} has {unknown[0]!r} but may have {allowed} only.")
         return {name: self.params.get(name, default) for name, default in defaults.items()}
 
-    def image_shape(self, given: Any = None) -> tuple[int, int, int]:
+    def image_shape(self, given: object = None) -> tuple[int, int, int]:
         """(channels, height, width) of a record: as ``given``, or known from the number of features."""
         shape = KNOWN_SHAPES.get(self.features) if given is None else given
         if shape is None:

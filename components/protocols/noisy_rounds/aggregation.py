@@ -1,7 +1,7 @@
 """The three trust models: what a client sends in a round, what is passed on, and what the server makes of it.
 
 Every party of a task has an `Aggregation` of its own and plays one role in it; a `Channel` carries its messages, over
-FATE's federation (`FateChannel`) or in one process (`dp_homo_nn.rounds.simulation`), and is all that differs between the
+FATE's federation (`FateChannel`) or in one process (in tests), and is all that differs between the
 two. Messages are bytes.
 
 - `Local`: each client adds all the noise that its records need, and the server sees every noisy vector. With several
@@ -37,7 +37,7 @@ from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import Stream
 
-from ...common.federation import Federation, PartyId, name_of, own_party, party_of
+from ...common.federation import Context, Federation, PartyId, name_of, own_party, party_of
 from ..sealed_shuffle import Analyzer, Encoder, MessageFormat, Piece, Splitting, TooFewMessages, check_enough, shuffle
 from ..sealed_shuffle import InvalidMessage as InvalidShuffledMessage
 from .account import OBSERVERS, min_messages, noise_of, scheduled_messages, secure_sum_of, senders
@@ -63,7 +63,7 @@ class Channel(Protocol):
         """Name of the task, the same at all its parties."""
         ...
 
-    def put(self, party: PartyId, name: str, value: Any) -> None: ...
+    def put(self, party: PartyId, name: str, value: object) -> None: ...
 
     def get(self, party: PartyId, name: str) -> Any: ...
 
@@ -72,7 +72,7 @@ class Channel(Protocol):
 class FateChannel:
     """`Channel` over FATE's federation, within one of its contexts."""
 
-    ctx: Any
+    ctx: Context
 
     @property
     def me(self) -> PartyId:
@@ -82,7 +82,7 @@ class FateChannel:
     def session(self) -> str:
         return self.ctx.federation.session_id
 
-    def put(self, party: PartyId, name: str, value: Any) -> None:
+    def put(self, party: PartyId, name: str, value: object) -> None:
         party_of(self.ctx, party).put(name, value)
 
     def get(self, party: PartyId, name: str) -> Any:

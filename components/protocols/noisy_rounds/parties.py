@@ -12,7 +12,7 @@ from typing import Any
 
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 
-from ...common.federation import Context, Federation, PartyId, name_of, party_of
+from ...common.federation import Context, Document, Federation, PartyId, name_of, party_of
 from ..sealed_shuffle import TooFewMessages
 from .aggregation import Aggregation, FateChannel, make_aggregation
 from .terms import RoundTerms
@@ -36,7 +36,7 @@ def keyed_aggregation(
     return made
 
 
-def outcome_of(ctx: Context, server: PartyId) -> dict:
+def outcome_of(ctx: Context, server: PartyId) -> Document:
     """How a training went, as the server tells all; raises its sentence, the same at all parties, where it failed."""
     outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
     if outcome["problem"]:
@@ -55,7 +55,7 @@ def present_parties(ctx: Context, federation: Federation, aggregation: Aggregati
     return [name_of(federation.data[at]) for at in positions]
 
 
-def tell(ctx: Context, federation: Federation, name: str, everybody: Any, data_parties: dict | None = None) -> None:
+def tell(ctx: Context, federation: Federation, name: str, everybody: Any, data_parties: Document | None = None) -> None:
     """At the server: one message to all others; what is for data parties only goes into theirs."""
     for party in federation.data:
         party_of(ctx, party).put(name, everybody if data_parties is None else {**everybody, **data_parties})

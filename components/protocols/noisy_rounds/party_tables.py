@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...common import frames
+from ...common.federation import Document
 from ...common.frames import DataFrame
 from ...common.preflight import Preflight, PrivateReason, Refusal
 
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 REFUSAL = "The cap that this party's operator set for private steps does not allow this training."
 
 
-def agree_in_two_steps(tables: Preflight, consent_to: Callable[[dict], Any]) -> Any:
+def agree_in_two_steps(tables: Preflight, consent_to: Callable[[Document], Any]) -> Any:
     """The ``agreement`` of the Preflight that ``consent_to`` makes of what was agreed on in ``tables``.
 
     Each step ends with one verdict for everybody: first what each party brings, after which the guest calibrates the noise;
@@ -148,7 +149,7 @@ class Guarantee:
     observers: tuple[str, ...]
     accountant: str = PLD
 
-    def to_json(self) -> dict:
+    def to_json(self) -> Document:
         epsilons = {str(name): "infinity" if math.isinf(value) else value for name, value in self.epsilons.items()}
         return {
             "unit": self.unit,

@@ -8,7 +8,7 @@ import numpy as np
 from fate_dp.components.common.charges import home_of
 from fate_dp.components.common.provenance import LabelPrivacy, remember_scores
 from fate_dp.components.flipback.component import flipback
-from fate_dp.privacy.label_flips import LabelRelease
+from fate_dp.privacy.labels.flips import LabelRelease
 
 from ..cases import GUEST, HOST, SECOND_HOST, After, Case, Neighbour, Released, base_table, changed_row, noise_of
 from ..labels import DIGEST, RATE, SOURCE, declare, flipped, probabilities, release_of_flips, scored

@@ -78,14 +78,14 @@ MUTANTS = (
     Mutant(
         "align does not ask the cap",
         "F",
-        f"{PREFLIGHT}:Terms.check",
+        f"{PREFLIGHT}:AlignmentTerms.check",
         (("            self.charges.check(self._cost())\n", ""),),
         contract(HIDDEN, "d"),
     ),
     Mutant(
         "align's guest does not compare what was asked for",
         "F",
-        f"{PREFLIGHT}:Terms.commit",
+        f"{PREFLIGHT}:AlignmentTerms.commit",
         (('if facts["asked"] != self._asked():', "if False:"),),
         contract(CASE, "e"),
     ),

@@ -106,7 +106,7 @@ MUTANTS = (
     Mutant(
         "dp_binning charges its quantiles or its noise, not both",
         "B",
-        f"{AGREEMENT}:Agreement.add_noise",
+        f"{AGREEMENT}:BinningAgreement.add_noise",
         (("self.charged = [*self.charged, (self.noise", "self.charged = [(self.noise"),),
         contract(RECORD, "a"),
     ),
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         "dp_binning does not ask the cap",
         "F",
-        f"{AGREEMENT}:Agreement.check_cap",
+        f"{AGREEMENT}:BinningAgreement.check_cap",
         (("            self.charges.check(self.charged)\n", ""),),
         contract(LABEL, "d"),
     ),

@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant(
         "the guest is charged for its noise after the terms have left",
         "E",
-        f"{TRAIN}:GuestPreflight.commit",
+        f"{TRAIN}:HeteroGuestPreflight.commit",
         (("            self.noise.charge(noise)\n", "            pass\n"),),
         contract(LABEL, "b", "a"),
     ),
@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "dp_hetero_lr refuses private labels that are all alike",
         "D",
-        f"{TRAIN}:GuestPreflight.check_table",
+        f"{TRAIN}:HeteroGuestPreflight.check_table",
         (("        if protected != LABEL:\n", "        if True:\n"),),
         ("tests/contract/test_labels_alike.py::test_a_job_goes_on[dp_hetero_lr / train / noise label-0.0]",),
     ),

@@ -2,12 +2,11 @@
 
 from ..planting import Mutant, contract
 
-CASE = "dp_homo_gbdt / train / secure_sum"
+CASE, ROUNDS = "dp_homo_gbdt / train / secure_sum", "components.protocols.noisy_rounds"
 BOOSTING, TRAIN, AGREEMENT, TREES = (
     f"components.dp_homo_gbdt.{each}" for each in ("boosting", "train", "agreement", "trees")
 )
 SETTINGS, LEAVES = "tests/unit/test_homo_gbdt_settings.py::", "tests/unit/test_homo_gbdt_trees.py::"
-SENT = "            aggregation.send(FateChannel(round_ctx), share if charged else None, present)\n"
 
 MUTANTS = (
     Mutant(
@@ -27,10 +26,10 @@ MUTANTS = (
     Mutant(
         "dp_homo_gbdt charges a round after its message has left",
         "E",
-        f"{TRAIN}:take_part",
+        f"{ROUNDS}.training:send_charged",
         (
-            ("            charged = member.charge_round(number)\n", "            charged = True\n"),
-            (SENT, SENT + "            charged = member.charge_round(number)\n"),
+            ("        is_charged = charged()\n", "        is_charged = True\n"),
+            ("            charges.mark_released()\n", "            charged()\n            charges.mark_released()\n"),
         ),
         contract(CASE, "b"),
     ),
@@ -38,7 +37,12 @@ MUTANTS = (
         "dp_homo_gbdt charges the first round alone",
         "B",
         f"{TRAIN}:take_part",
-        (("charged = member.charge_round(number)", "charged = member.charge_round(number) if not number else True"),),
+        (
+            (
+                "partial(member.charge_round, number)",
+                "partial(member.charge_round, number) if not number else lambda: True",
+            ),
+        ),
         contract(CASE, "a"),
     ),
     Mutant(
@@ -58,28 +62,28 @@ MUTANTS = (
     Mutant(
         "dp_homo_gbdt clips later rounds as the first",
         "B",
-        f"{TRAIN}:Member.sums",
+        f"{TRAIN}:TreesMember.sums",
         (("clip = self._terms.clip_of(number)", "clip = self._terms.clip_of(0)"),),
         contract(CASE, "c", "a"),
     ),
     Mutant(
         "a party of dp_homo_gbdt does not hold the guest's noise against what was asked for",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:TreesConsent.check",
         (("        check_promise(settings, terms, guarantee)\n", ""),),
         ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[dp_homo_gbdt]",),
     ),
     Mutant(
         "a party of dp_homo_gbdt does not compute anew what the guest promises",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:TreesConsent.check",
         (('        check_told({"promise": guarantee.to_json()}, agreed)\n', ""),),
         contract(CASE, "e"),
     ),
     Mutant(
         "a party of dp_homo_gbdt does not hold the guest's parameters against its own",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:TreesConsent.check",
         (('        check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
         contract(CASE, "e"),
     ),
@@ -93,7 +97,7 @@ MUTANTS = (
     Mutant(
         "a party of dp_homo_gbdt does not ask its cap",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:TreesConsent.check",
         (("        charges.check(events_of(terms, settings.relation))\n", ""),),
         contract(CASE, "d"),
     ),

@@ -18,7 +18,6 @@ NOISE, ACCOUNTS, SERVED = (
     "tests/unit/test_homo_nn_account.py::",
     "tests/unit/test_homo_nn_server.py::",
 )
-SENT = "            aggregation.send(FateChannel(round_ctx), contribution if charged else None, present)\n"
 
 MUTANTS = (
     Mutant(
@@ -251,34 +250,18 @@ MUTANTS = (
     Mutant(
         "a round is charged after its message has left",
         "E",
-        f"{TRAIN}:take_part",
+        f"{ROUNDS}.training:send_charged",
         (
-            ("            charged = member.charge_round(number)\n", "            charged = True\n"),
-            (SENT, SENT + "            charged = member.charge_round(number)\n"),
+            ("        is_charged = charged()\n", "        is_charged = True\n"),
+            ("            charges.mark_released()\n", "            charged()\n            charges.mark_released()\n"),
         ),
-        contract(SUM, "b"),
-    ),
-    Mutant(
-        "contributions are charged after they have left",
-        "E",
-        f"{TRAIN}:_release_contributions",
-        (
-            (
-                '        charged = member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")\n',
-                "        charged = True\n",
-            ),
-            (
-                "share if charged else None, present)\n",
-                'share if charged else None, present)\n        member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")\n',
-            ),
-        ),
-        contract(ADAPTIVE, "b"),
+        (*contract(SUM, "b"), *contract(ADAPTIVE, "b")),
     ),
     Mutant(
         "contributions are not charged",
         "A",
         f"{TRAIN}:_release_contributions",
-        (('member.charge([(step.event, 1)], "dp_homo_nn, contributions for adaptive noise")', "True"),),
+        (("partial(charge, member.charges, [(step.event, 1)], purpose)", "lambda: True"),),
         contract(ADAPTIVE, "a"),
     ),
     Mutant(
@@ -298,35 +281,35 @@ MUTANTS = (
     Mutant(
         "every second round is not charged",
         "B",
-        f"{TRAIN}:Member.charge_round",
-        (("charged = self.charge(", "charged = number % 2 == 1 or self.charge("),),
+        f"{TRAIN}:HomoNNMember.charge_round",
+        (("charged = charge(", "charged = number % 2 == 1 or charge("),),
         contract(SUM, "a"),
     ),
     Mutant(
         "a round that the cap refuses is sent",
         "F",
-        f"{TRAIN}:Member.charge",
-        (("            return False\n", "            return True\n"),),
+        f"{ROUNDS}.training:charge",
+        (("        return False\n", "        return True\n"),),
         (f"{CHARGES}test_a_round_that_the_cap_refuses_is_not_sent",),
     ),
     Mutant(
         "a party does not hold the guest's noise against what was asked for",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:HomoNNConsent.check",
         (("        check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])\n", ""),),
         ("tests/contract/test_lying_guests.py::test_it_is_held_to_the_noise_of_the_job[local]",),
     ),
     Mutant(
         "a party does not compute anew what the guest promises",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:HomoNNConsent.check",
         (('        check_told({"promise": promise}, agreed)\n', ""),),
         contract(LOCAL, "e"),
     ),
     Mutant(
         "a party does not hold the guest's parameters against its own",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:HomoNNConsent.check",
         (('        check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
         contract(LOCAL, "e"),
     ),
@@ -342,7 +325,7 @@ MUTANTS = (
     Mutant(
         "a party does not ask its cap before the first round",
         "F",
-        f"{AGREEMENT}:Consent.check",
+        f"{AGREEMENT}:HomoNNConsent.check",
         (("        charges.check(charged_events(settings, personal, step=step))\n", ""),),
         contract(SUM, "d"),
     ),

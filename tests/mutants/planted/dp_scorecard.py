@@ -37,7 +37,7 @@ MUTANTS = (
     Mutant(
         "a scorecard's host does not check its multiplier",
         "F",
-        f"{AGREEMENT}:HostPreflight.accept",
+        f"{AGREEMENT}:ScorecardHostPreflight.accept",
         ((", terms.multipliers[position])", ")"), ("            self.multiplier,\n", "")),
         contract(RECORD, "e"),
         patch="sc4_host_does_not_check_its_multiplier",
@@ -57,35 +57,35 @@ MUTANTS = (
     Mutant(
         "every party of a scorecard draws the guest's noise",
         "B",
-        f"{AGREEMENT}:PartyPreflight.draw",
+        f"{AGREEMENT}:ScorecardPreflight.draw",
         (("data_parties(self.ctx).index(own_party(self.ctx))", "0"),),
         contract(PUBLIC, "a"),
     ),
     Mutant(
         "a scorecard's host draws and charges nothing",
         "A",
-        f"{AGREEMENT}:HostPreflight.accept",
+        f"{AGREEMENT}:ScorecardHostPreflight.accept",
         (("        self.charge(terms)\n", "        self.draw(terms)\n"),),
         contract(PUBLIC, "a"),
     ),
     Mutant(
         "dp_scorecard calibrates its noise to twice the epsilon",
         "A",
-        f"{AGREEMENT}:PartyPreflight._check_budget",
+        f"{AGREEMENT}:ScorecardPreflight._check_budget",
         (("noise_multiplier_for(self.settings.epsilon,", "noise_multiplier_for(2 * self.settings.epsilon,"),),
         contract(PUBLIC, "a"),
     ),
     Mutant(
         "dp_scorecard calibrates the noise on labels to twice the epsilon",
         "A",
-        f"{AGREEMENT}:GuestPreflight.draw",
+        f"{AGREEMENT}:ScorecardGuestPreflight.draw",
         (("noise_multiplier_for(settings.epsilon,", "noise_multiplier_for(2 * settings.epsilon,"),),
         contract(LABEL, "a"),
     ),
     Mutant(
         "dp_scorecard counts the guest's columns alone for the noise on labels",
         "B",
-        f"{AGREEMENT}:GuestPreflight.draw",
+        f"{AGREEMENT}:ScorecardGuestPreflight.draw",
         (("for of_party in terms.counts]", "for of_party in terms.counts[:1]]"),),
         contract(LABEL, "a"),
     ),
@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         "dp_scorecard charges one fold of all",
         "B",
-        f"{AGREEMENT}:PartyPreflight.charge",
+        f"{AGREEMENT}:ScorecardPreflight.charge",
         (("(self.noise.event, self.reads)", "(self.noise.event, 1)"),),
         contract(CROSS, "a"),
     ),
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "a scorecard's guest does not compare the parties' privacy",
         "F",
-        f"{AGREEMENT}:GuestPreflight.commit",
+        f"{AGREEMENT}:ScorecardGuestPreflight.commit",
         (
             (
                 '(("privacy", settings.privacy), ("key_length", settings.he_param["key_length"]))',
@@ -159,7 +159,7 @@ MUTANTS = (
     Mutant(
         "dp_scorecard refuses private labels that are all alike",
         "D",
-        f"{AGREEMENT}:GuestPreflight.check",
+        f"{AGREEMENT}:ScorecardGuestPreflight.check",
         (
             (
                 "        refuse_derived_labels(home, frame)\n",
@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "dp_scorecard does not ask the cap of its records",
         "F",
-        f"{AGREEMENT}:PartyPreflight._check_budget",
+        f"{AGREEMENT}:ScorecardPreflight._check_budget",
         (
             (
                 '        self.charges.check([(Event(Gaussian(self.multiplier), "record", REPLACE_ONE, self.observers), self.reads)])\n',
@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "dp_scorecard does not ask the cap of its labels",
         "F",
-        f"{AGREEMENT}:GuestPreflight._check_label_budget",
+        f"{AGREEMENT}:ScorecardGuestPreflight._check_label_budget",
         (
             (
                 '        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])\n',

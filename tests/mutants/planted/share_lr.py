@@ -81,14 +81,14 @@ MUTANTS = (
     Mutant(
         "share_lr's guest does not compare what was asked for",
         "F",
-        f"{TRAIN}:GuestPreflight.commit",
+        f"{TRAIN}:JoinedGuestPreflight.commit",
         (('        agreement.check_same_request(facts["asked"], self.settings)\n', ""),),
         contract(HIDDEN, "e"),
     ),
     Mutant(
         "share_lr's guest does not ask whether the rows are of one alignment",
         "F",
-        f"{TRAIN}:GuestPreflight.commit",
+        f"{TRAIN}:JoinedGuestPreflight.commit",
         (("        self.rows.check_same(hosts)\n", ""),),
         contract(HIDDEN, "e"),
     ),

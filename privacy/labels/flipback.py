@@ -30,8 +30,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .mechanisms.randomized_response import estimate_prior, flip_probability, label_posterior
-from .validation import InvalidArgument, as_share, check_epsilon, one_of, whole
+from ..mechanisms.randomized_response import estimate_prior, flip_probability, label_posterior
+from ..validation import InvalidArgument, as_share, check_epsilon, one_of, whole
 
 WORKING_MODES = ("none", "posterior", "swap", "resample")
 MODES = ("auto",) + WORKING_MODES

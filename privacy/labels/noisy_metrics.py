@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.metrics import roc_curve
 
-from .mechanisms.randomized_response import flip_probability, keep_probability
+from ..mechanisms.randomized_response import flip_probability, keep_probability
 
 ACCURACY, AUC, KS = "accuracy", "AUC", "KS"
 Array = NDArray[Any]

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from fate_dp.components.common.federation import Federation, PartyId, name_of
+from fate_dp.components.dp_homo_nn.rounds.client import Client, Scales, SecretOrders
+from fate_dp.components.dp_homo_nn.rounds.server import Server
+from fate_dp.components.protocols.noisy_rounds.aggregation import Shuffle, make_aggregation
+from fate_dp.components.protocols.noisy_rounds.contribution import Contribution, NoisyMean, RoundLost, with_indicators
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
+from fate_dp.components.protocols.sealed_shuffle import TooFewMessages
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.mechanisms.clipping import ClippedSum
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import Stream, open_stream
-
-from ...common.federation import Federation, PartyId, name_of
-from ...protocols.noisy_rounds.aggregation import Shuffle, make_aggregation
-from ...protocols.noisy_rounds.contribution import Contribution, NoisyMean, RoundLost, with_indicators
-from ...protocols.noisy_rounds.terms import RoundTerms
-from ...protocols.sealed_shuffle import TooFewMessages
-from .client import Client, Scales, SecretOrders
-from .server import Server
 
 RECORDS_AT_ONCE = 256
 

@@ -1,6 +1,6 @@
 """``docs/parameters.md``: every parameter of every component, written from what declares them.
 
-    python -m fate_dp.pipelines.report.parameters_page docs/parameters.md
+    python -m tests.pages.parameters docs/parameters.md
 
 Parameters come from the components' settings, by way of the client classes; roles and tables from the components' YAML.
 """
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from fate_dp.components.common.parameters import Parameter
 from fate_dp.privacy.validation import InvalidArgument
 
-from .privacy_tables import markdown_table
+from .computed_tables import markdown_table
 
 if TYPE_CHECKING:
-    from ..clients.definition import DeclaredTask
+    from fate_dp.pipelines.clients.definition import DeclaredTask
 
 INTRODUCTION = """\
 # Parameters
@@ -41,7 +41,7 @@ def parameters_page() -> str:
     Raises:
         InvalidArgument: a parameter has no sentence.
     """
-    from .. import clients
+    from fate_dp.pipelines import clients
 
     tasks = {name: getattr(clients, name) for name in clients.__all__}
     sections = {Path(task.yaml_define_path).stem: (name, task) for name, task in tasks.items()}

@@ -1,6 +1,6 @@
 """The computed tables of ``docs/privacy/tables.md``, each by the library's public functions.
 
-    python -m fate_dp.pipelines.report.privacy_tables flip_rates
+    python -m tests.pages.computed_tables flip_rates
 
 prints one of them. Epsilons, deltas and noise are rounded up, numbers of records down.
 """
@@ -12,14 +12,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fate_dp.pipelines.jobs.plan import LabelPlanRequest, TrainingPlanRequest, plan_labels, plan_training
+from fate_dp.pipelines.jobs.text_tables import rounded_down, rounded_up
 from fate_dp.privacy.accounting.calibration import subsampled_gaussian_epsilon
 from fate_dp.privacy.accounting.composition import compose_pure
 from fate_dp.privacy.accounting.gaussian import gaussian_delta, gaussian_sigma
 from fate_dp.privacy.accounting.privacy_profiles import in_amplified_range, shuffle_closed_form
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
-
-from ..jobs.plan import LabelPlanRequest, TrainingPlanRequest, plan_labels, plan_training
-from ..jobs.text_tables import rounded_down, rounded_up
 
 DELTA = 1e-5
 SHUFFLE_DELTA = 1e-6

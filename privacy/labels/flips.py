@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .validation import InvalidArgument, check_classes, check_epsilon, is_finite, is_whole
+from ..validation import InvalidArgument, check_classes, check_epsilon, is_finite, is_whole
 
 if TYPE_CHECKING:
-    from .mechanisms.local_numbers import PiecewiseLaw
+    from ..mechanisms.local_numbers import PiecewiseLaw
 
 TAG_BYTES = 16
 # In place of a source in tags that are the same whatever the source; no declared source reads like it.

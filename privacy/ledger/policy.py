@@ -17,8 +17,7 @@
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
     separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
-    record_calls: [dp_homo_nn]        # components whose tasks keep what they asked of private records, or true for all
-    record_bytes: 67108864            # largest file of one task, of what it received and of what it asked
+    record_bytes: 67108864            # largest file of one task, of what it received
 
 A dataset is named by its columns, as ``fate-dp declare-table`` and the ledger say; a number behind the name (#2) means other
 records in a table of the same columns, for which a cap without the number holds as well. ``fate-dp cap`` writes caps by the
@@ -40,11 +39,11 @@ from typing import Any, TypeVar
 
 import yaml
 
-from .ledger.database import WEIGHTS
-from .ledger.datasets import NUMBERED, base_name
-from .ledger.entries import BudgetCap
-from .private_files import AnyPath, publish_if_absent, replace_file
-from .validation import DEFAULT_DELTA, positive, whole
+from ..private_files import AnyPath, publish_if_absent, replace_file
+from ..validation import DEFAULT_DELTA, positive, whole
+from .database import WEIGHTS
+from .datasets import NUMBERED, base_name
+from .entries import BudgetCap
 
 logger = logging.getLogger(__name__)
 BY_COLUMNS = "columns:[0-9a-f]{16}"
@@ -59,9 +58,12 @@ UNUSED_NAME = (
     "In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing; name it by its "
     "columns, as `fate-dp declare-table` and `fate-dp ledger` do."
 )
-RETIRED = "public_datasets"
-"""Only a training without any guarantee asked for this list; it is left out, and files that have it stay valid."""
-RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: no component takes a table without a guarantee."
+RETIRED = {
+    "public_datasets": "no component takes a table without a guarantee",
+    "record_calls": "no task keeps what it asks of private records",
+}
+"""Keys that nothing reads any more, and why; files that have them stay valid."""
+RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: {why}."
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
 DEFAULT_LOSS_CAP = 40
@@ -110,16 +112,11 @@ class Policy:
     foreign_jobs: frozenset[str] = frozenset()
     job_check: str = REFUSE
     record_views: frozenset[str] = frozenset()
-    record_calls: frozenset[str] = frozenset()
     record_bytes: int = DEFAULT_RECORD_BYTES
 
     def records(self, component: str) -> bool:
         """Whether the operator wants kept what this party receives in tasks of a component."""
         return not self.record_views.isdisjoint({component, EVERY_COMPONENT})
-
-    def records_calls(self, component: str) -> bool:
-        """Whether the operator wants kept what tasks of a component ask of this party's private records."""
-        return not self.record_calls.isdisjoint({component, EVERY_COMPONENT})
 
     def label_cap(self, source: str) -> float:
         """Largest total epsilon that the label source may spend."""
@@ -222,8 +219,9 @@ def load_policy(path: AnyPath) -> Policy:
     """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings."""
     file = _File(path)
     content = file.read()
-    if content.pop(RETIRED, None) is not None:
-        _tell(RETIRED_KEY.format(path=path, key=RETIRED))
+    for key, why in RETIRED.items():
+        if content.pop(key, None) is not None:
+            _tell(RETIRED_KEY.format(path=path, key=key, why=why))
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "dataset_caps", "model_modules")
     sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
@@ -246,7 +244,6 @@ def load_policy(path: AnyPath) -> Policy:
         foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
         job_check=file.job_check(content.get("job_check", REFUSE)),
         record_views=file.recorded("record_views", content.get("record_views")),
-        record_calls=file.recorded("record_calls", content.get("record_calls")),
         record_bytes=file.record_bytes(content.get("record_bytes", DEFAULT_RECORD_BYTES)),
     )
     for key, name in unused_names(policy):

@@ -1,24 +1,23 @@
-"""The upgrade of a ledger of version 1, which has neither events nor private steps."""
+"""A ledger that commit 64436b6 wrote, which others have, is read and charged as it was."""
 
 import math
-import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
-from ledger_scenarios import KEY, OTHER_KEY, SOURCE, dump, release, released_texts, run_at_once
-from ledger_version_1 import VERSION_1
+from ledger_scenarios import KEY, OTHER_KEY, SOURCE, release, released_texts
 
-from fate_dp.privacy import CorrectedLabel, Ledger
+from fate_dp.privacy import CorrectedLabel, Ledger, LedgerUnavailable
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
-from fate_dp.privacy.label_flips import LabelRelease, record_tags
-from fate_dp.privacy.ledger.database import SCHEMA_VERSION
+from fate_dp.privacy.labels.flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger.entries import BudgetCap
 from fate_dp.privacy.ledger.labels import LabelProvenance
 from fate_dp.privacy.private_files import key_id
 
+VERSION_5 = Path(__file__).with_name("ledger_version_5.sql").read_text()
 DATASET, RELATED, PUBLIC = "columns:0f1e2d3c4b5a6978", "columns:ffff", "public/breast_guest/y"
-# (source, mechanism, epsilon, uses, pending, records, rounds, counted, jobs, fingerprint), as version 1 showed them.
-ENTRIES_1 = [
+# (source, mechanism, epsilon, uses, pending, records, rounds, counted, jobs, fingerprint), as that commit showed them.
+ENTRIES = [
     (SOURCE, "randomized_response", 2.0, 1, 0, 4, 1, True, ["job-1"], "fjob-1"),
     (SOURCE, "randomized_response", 0.5, 1, 1, 2, 1, True, ["job-2"], "fjob-2"),
     (SOURCE, "randomized_response", 1.5, 1, 0, 2, 1, True, ["job-3"], "fjob-3"),
@@ -46,18 +45,13 @@ def of_flips(epsilon, entry_id, derived=False):
     return LabelProvenance(SOURCE, (LabelRelease(SOURCE, epsilon, 2, key_id(KEY), entry_id),), derived)
 
 
-@pytest.fixture(scope="module")
-def version_1(tmp_path_factory):
-    path = tmp_path_factory.mktemp("old") / "ledger.sqlite"
-    connection = sqlite3.connect(path)
-    connection.executescript(VERSION_1)
-    connection.close()
-    return path
-
-
 @pytest.fixture
-def ledger(version_1, tmp_path):
-    return Ledger(shutil.copy(version_1, tmp_path / "ledger.sqlite"))
+def ledger(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_5)
+    connection.close()
+    return Ledger(path)
 
 
 def tables_of(path):
@@ -67,15 +61,24 @@ def tables_of(path):
     return [(kind, name, sql and " ".join(sql.split())) for kind, name, sql in rows]
 
 
-def test_upgraded_file_has_the_tables_of_a_new_one(ledger, tmp_path):
-    ledger.spent(SOURCE)
+def test_the_file_has_the_tables_of_a_new_one(ledger, tmp_path):
     Ledger(tmp_path / "new").spent(SOURCE)
     assert tables_of(ledger.path) == tables_of(tmp_path / "new")
-    assert dict(dump(ledger.path))["ledger_version"] == [(SCHEMA_VERSION,)]
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_version_that_was_never_published_is_refused_and_left_as_it_is(ledger, version):
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE ledger_version SET version = ?", (version,))
+    connection.close()
+    before = ledger.path.read_bytes()
+    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 5"):
+        ledger.spent(SOURCE)
+    assert ledger.path.read_bytes() == before
 
 
 def test_every_number_is_as_before(ledger):
-    assert [tuple(entry[name] for name in SHOWN) for entry in ledger.entries()] == ENTRIES_1
+    assert [tuple(entry[name] for name in SHOWN) for entry in ledger.entries()] == ENTRIES
     assert ledger.spent(SOURCE) == 4.0 and ledger.sources(key_id(KEY)) == [SOURCE]
     assert ledger.scores_released(DATASET) == ledger.scores_released(RELATED) == 3
     assert not ledger.are_scores_new(dataset=DATASET, weights_digest="w1")
@@ -83,23 +86,6 @@ def test_every_number_is_as_before(ledger):
     assert ledger.related(DATASET) == [DATASET, RELATED]
     public = list(zip(record_tags(range(2), KEY, PUBLIC), "01"))
     assert ledger.are_public(public, source=PUBLIC, key_id=key_id(KEY))
-    untouched = {
-        "release",
-        "true_label",
-        "released_label",
-        "derived_set",
-        "derived_label",
-        "public_label",
-        "dataset_column",
-        "training_record",
-    }
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(VERSION_1)
-    for table in untouched:
-        before = sorted(connection.execute(f"SELECT * FROM {table}"))
-        with sqlite3.connect(ledger.path) as upgraded:
-            assert sorted(upgraded.execute(f"SELECT * FROM {table}")) == before and before
-        upgraded.close()
 
 
 def test_labels_are_found_as_before(ledger):
@@ -135,17 +121,14 @@ def test_memo_and_budget_go_on(ledger):
     assert recorded.release_id == 11 and recorded.is_new
 
 
-def test_flips_and_scores_get_their_events(ledger):
+def test_flips_and_scores_keep_their_events(ledger):
     for entry in ledger.entries():
         assert (entry["event"] is not None) == (entry["mechanism"] in ("randomized_response", "joint scores"))
         assert entry["relation"] == "replace_one" and entry["observer"] in ("arbiter, host, model", "guest")
-    texts = [row[-1] for row in dict(dump(ledger.path))["entry"]]
-    events = [event_from_json(text).process for text in texts if text]
+    with sqlite3.connect(ledger.path) as connection:
+        texts = [text for (text,) in connection.execute("SELECT event FROM entry WHERE event <> '' ORDER BY entry_id")]
+    connection.close()
+    events = [event_from_json(text).process for text in texts]
     assert [(event.epsilon, event.classes) for event in events[:3]] == [(2.0, 2), (0.5, 2), (1.5, 3)]
     for observer in ("host", "arbiter", "model"):
         assert math.isclose(ledger.total(SOURCE, "label", "replace_one", observer, 0), ledger.spent(SOURCE))
-
-
-def test_two_processes_upgrade_an_old_file_once(ledger):
-    assert run_at_once(*[lambda: ledger.spent(SOURCE)] * 4) == [4.0] * 4
-    assert [tuple(entry[name] for name in SHOWN) for entry in ledger.entries()] == ENTRIES_1

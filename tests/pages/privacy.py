@@ -1,10 +1,10 @@
 """``docs/privacy/``: what every component and mechanism guarantees, written from declarations and computed tables.
 
-    python -m fate_dp.pipelines.report.privacy_page docs/privacy
+    python -m tests.pages.privacy docs/privacy
 
 One page for each component, one for what several of them state alike, one for FATE's components, one for mechanisms,
 one for tables and rules. The text comes from the YAML files that ``guarantees`` reads, the numbers from the library
-itself (``privacy_tables``); ``docs/privacy.md`` is the index.
+itself (`computed_tables`); ``docs/privacy.md`` is the index.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from fate_dp.components.disclosure.declaration import (
     catalogue,
     disclosure_of,
 )
+from fate_dp.pipelines.report import guarantees
 
-from . import guarantees
-from .privacy_tables import TABLES, ComputedTable, markdown_table
+from . import mechanisms
+from .computed_tables import TABLES, ComputedTable, markdown_table
 
 PACKAGES = {"mechanisms": "Mechanisms", "noise": "Noise on a grid", "accounting": "Accounting"}
 LISTS = {"assumptions": "Assumed", "not_covered": "Not covered", "ledger": "Ledger"}
@@ -60,8 +61,8 @@ def privacy_pages() -> dict[str, str]:
     mechanisms = [MECHANISMS]
     for package, title in PACKAGES.items():
         mechanisms.append(f"## {title}")
-        mechanisms += [_mechanism(package, item) for item in guarantees.mechanism_guarantees(package)]
-    rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in guarantees.unsound_rules()]
+        mechanisms += [_mechanism(package, item) for item in mechanisms.mechanism_guarantees(package)]
+    rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in mechanisms.unsound_rules()]
     table = markdown_table(("rule (unsound)", "claimed", "what it really gives", "here instead"), rules)
     numbers = [TABLES_AND_RULES, "## Computed tables", *(_table(name, make()) for name, make in TABLES.items())]
     pages = {item.component: (f"`{item.component}`", _component(item, shared)) for item in items}
@@ -180,7 +181,7 @@ def _promise(promise: guarantees.Promise) -> str:
     return f"{facts}\n\n{promise.guarantee}\n\n```math\n{promise.formula}\n```"
 
 
-def _mechanism(package: str, item: guarantees.MechanismGuarantee) -> str:
+def _mechanism(package: str, item: mechanisms.MechanismGuarantee) -> str:
     names, events = (", ".join(f"`{name}`" for name in listed) for listed in (item.names, item.events))
     facts = f"- Functions: {names}\n- Sensitivity: {item.sensitivity}\n- Events: {events or 'none of its own'}"
     lists = [f"References:\n\n{_list(item.references)}"]
@@ -190,7 +191,7 @@ def _mechanism(package: str, item: guarantees.MechanismGuarantee) -> str:
 
 
 def _table(name: str, table: ComputedTable) -> str:
-    command = f"`.venv/bin/python -m fate_dp.pipelines.report.privacy_tables {name}`"
+    command = f"`.venv/bin/python -m tests.pages.computed_tables {name}`"
     return f"### {table.title}\n\n{table.says}\n\n{markdown_table(table.headings, table.rows)}\n\nMade by {command}."
 
 

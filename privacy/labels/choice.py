@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 
-from .accounting.gaussian import gaussian_sigma
-from .validation import check_epsilon, check_target, whole
+from ..accounting.gaussian import gaussian_sigma
+from ..validation import check_epsilon, check_target, whole
 
 LEAST_EPSILON, MOST_EPSILON = 2.0**-10, 2.0**5
 HALVINGS = 60

@@ -1,25 +1,25 @@
-"""Record and replay: what really moved before the noise, when one record of a call changed, against what was claimed.
+"""Replays: what really moved before the noise, when one record of a call changed, against what was claimed.
 
 A sum that reports a sensitivity of its own cannot be caught by reading its output, if noise was scaled to a number that
-is too small. So calls that were recorded in a real run (`privacy.recorded`) are repeated on neighbouring
-inputs, and the change of the result, noise aside, is held to the sensitivity that the result reports. A larger change
-refutes the claim without any doubt; smaller ones prove nothing, since the worst neighbour may not have been tried.
+is too small. So a call is repeated on neighbouring inputs, and the change of the result, noise aside, is held to the
+sensitivity that the result reports. A larger change refutes the claim without any doubt; smaller ones prove nothing, since
+the worst neighbour may not have been tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
-from ..mechanisms.aggregates import BoundedMean
-from ..mechanisms.clipping import ClippedGroups, ClippedSum
-from ..recorded import Call
-from ..validation import InvalidArgument, one_of, positive, whole
+from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
+from fate_dp.privacy.mechanisms.aggregates import BoundedMean
+from fate_dp.privacy.mechanisms.clipping import ClippedGroups, ClippedSum
+from fate_dp.privacy.validation import InvalidArgument, one_of, positive, whole
 
 SUMS = (ClippedSum, ClippedGroups, BoundedMean)
 FAR = 1e6
@@ -28,6 +28,30 @@ RECORDS = 4
 """Of a call, tried as the one that changes: the largest ones, which move most."""
 # Relative: the roundings of a norm of whole numbers.
 ROOM = 1e-12
+
+
+@dataclass(frozen=True)
+class Call:
+    """A query of private records before its noise; what stands at the places ``private`` of its arguments has a row per record."""
+
+    query: Callable[..., Any]
+    private: tuple[int, ...]
+    arguments: tuple[Any, ...]
+
+    @property
+    def records(self) -> tuple[Any, ...]:
+        return tuple(self.arguments[place] for place in self.private)
+
+    @cached_property
+    def result(self) -> Any:
+        return self.query(*self.arguments)
+
+    def repeated(self, records: Sequence[Any]) -> Any:
+        """The result on other records; all else is as it was."""
+        arguments = list(self.arguments)
+        for place, given in zip(self.private, records, strict=True):
+            arguments[place] = given
+        return self.query(*arguments)
 
 
 @dataclass(frozen=True)
@@ -70,7 +94,7 @@ class Moved:
 
 
 def replay(call: Call, relation: str) -> Moved:
-    """Repeat a recorded call on neighbours of its input; raises `InvalidArgument` where the query cannot be replayed."""
+    """Repeat a call on neighbours of its input; raises `InvalidArgument` where the query cannot be replayed."""
     name, records = call.query.__name__, tuple(map(np.asarray, call.records))
     if not all(rows.ndim and rows.dtype.kind in "fiub" for rows in records) or not isinstance(call.result, SUMS):
         raise InvalidArgument(f"{name} is no query of records that can be replayed.")
@@ -81,22 +105,8 @@ def replay(call: Call, relation: str) -> Moved:
     for other in neighbours(records, relation):
         replays += 1
         changes += _changes(call.result, call.repeated(other), relation)
-    if not replays:
-        raise InvalidArgument(f"A call of {name} on no records has no neighbour under {relation}.")
     moved, claimed = max(changes, key=lambda change: change[0] / change[1])
     return Moved(name, relation, claimed, moved, replays)
-
-
-def replay_all(calls: Iterable[Call], relation: str) -> tuple[Moved, ...]:
-    """Of each query the call that moved furthest, measured in its sensitivity; calls on no records are passed over."""
-    worst: dict[str, Moved] = {}
-    for call in calls:
-        if not len(call.records[0]):
-            continue
-        found, known = replay(call, relation), worst.get(call.query.__name__)
-        if known is None or found.moved / found.claimed > known.moved / known.claimed:
-            worst[found.query] = found
-    return tuple(worst.values())
 
 
 def neighbours(records: tuple[NDArray[Any], ...], relation: str) -> Iterator[tuple[NDArray[Any], ...]]:

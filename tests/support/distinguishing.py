@@ -3,8 +3,7 @@
 An attack too weak to see a leak finds none anywhere. So ``audit_claim`` runs it on the control as well, and an audit whose
 control was not broken is void, whatever it found. Both attacks give *lower* bounds, wrong with probability at most
 1 - confidence: the distinguishing game over many runs on two neighbouring inputs (Jagielski et al. 2020, Nasr et al. 2023),
-and guesses of many canaries' coins in one run (Steinke et al. 2023). Their laws and references stand in
-docs/proofs-audits.md. Epsilons in nats; mu without unit; the relation is that in which the caller's inputs are neighbours.
+and guesses of many canaries' coins in one run (`privacy.auditing.bounds`). Epsilons in nats; mu without unit.
 """
 
 from __future__ import annotations
@@ -15,24 +14,26 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .validation import InvalidArgument, is_finite, whole, within
+from fate_dp.privacy.auditing.bounds import (
+    MAX_EPSILON,
+    Array,
+    _check_counts,
+    _p_value,
+    clopper_pearson,
+    one_run_epsilon,
+    strictly_within,
+)
+from fate_dp.privacy.validation import InvalidArgument, within
 
 MAX_THRESHOLDS = 100
-MAX_EPSILON = 700.0
-BISECTIONS = 60
 
-Array = NDArray[np.float64]
+
 Gain = Callable[[Array, Array], Array]
+
+
 Mechanism = TypeVar("Mechanism")
-
-
-def strictly_within(name: str, value: float, least: float, most: float) -> float:
-    """Return ``value`` as a float if it is a number strictly between ``least`` and ``most``."""
-    if not is_finite(value) or not least < value < most:
-        raise InvalidArgument.of(name, value, f"a number strictly between {least} and {most}")
-    return float(value)
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,6 @@ def mu_lower_bound(first: ArrayLike, second: ArrayLike, confidence: float = 0.95
     return _lower_bound(first, second, lambda likely, unlikely: ndtri(likely) - ndtri(unlikely), confidence)
 
 
-def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Array, Array]:
-    """Lower and upper bound on a probability, each wrong with probability at most ``error``; vectorised in successes.
-
-    Reference: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
-    """
-    from scipy.stats import beta
-
-    successes = np.asarray(successes)
-    with np.errstate(invalid="ignore"):
-        lower = np.where(successes > 0, beta.ppf(error, successes, trials - successes + 1), 0.0)
-        upper = np.where(successes < trials, beta.isf(error, successes + 1, trials - successes), 1.0)
-    return lower, upper
-
-
 def _lower_bound(first: ArrayLike, second: ArrayLike, gain: Gain, confidence: float) -> float:
     """``gain`` of the set that looked best on the first half, at the Clopper-Pearson bounds of the second half."""
     error = (1 - strictly_within("confidence", confidence, 0, 1)) / 2
@@ -161,42 +148,6 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     return _p_value(canaries, guesses, correct, epsilon, within("delta", delta, 0, 1))
 
 
-def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = 0.95) -> float:
-    """Lower bound on epsilon, in nats: below it ``one_run_p_value`` is under 1 - confidence. 0 when nothing is refuted.
-
-    ``confidence`` is the probability, over coins and mechanism, with which the bound, rounded down, holds.
-    """
-    _check_counts(canaries, guesses, correct)
-    delta = within("delta", delta, 0, 1)
-    error = 1 - strictly_within("confidence", confidence, 0, 1)
-    refuted, standing = 0.0, MAX_EPSILON
-    for _ in range(BISECTIONS):
-        middle = (refuted + standing) / 2
-        if _p_value(canaries, guesses, correct, middle, delta) < error:
-            refuted = middle
-        else:
-            standing = middle
-    return refuted
-
-
-def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> NDArray[np.int64]:
-    """The guesses of algorithm 1: +1 for the highest scores, -1 for the lowest, 0 (abstain) between.
-
-    ``scores`` holds a finite number per canary, the higher the likelier its coin showed heads (present); how many to
-    guess as +1 and as -1 is fixed before the run.
-    """
-    scores = np.asarray(scores, dtype=float)
-    if scores.ndim != 1 or not np.isfinite(scores).all():
-        raise InvalidArgument("scores must be a list of finite numbers, one per canary.")
-    heads = whole("guessed_heads", guessed_heads, 0, len(scores))
-    tails = whole("guessed_tails", guessed_tails, 0, len(scores) - heads)
-    order = np.argsort(scores, kind="stable")
-    guesses = np.zeros(len(scores), dtype=np.int64)
-    guesses[order[:tails]] = -1
-    guesses[order[len(order) - heads :]] = 1
-    return guesses
-
-
 def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, confidence: float = 0.95) -> float:
     """Lower bound on epsilon (``one_run_epsilon``) from the coins of one run and what the auditor guessed.
 
@@ -209,22 +160,3 @@ def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, conf
         raise InvalidArgument("coins must hold -1 and 1 only, guesses -1, 0 and 1.")
     guessed, correct = int((guesses != 0).sum()), int((guesses == coins).sum())
     return one_run_epsilon(len(coins), guessed, correct, delta, confidence)
-
-
-def _check_counts(canaries: int, guesses: int, correct: int) -> None:
-    whole("canaries", canaries, 1, 10**9)
-    whole("guesses", guesses, 0, canaries)
-    whole("correct", correct, 0, guesses)
-
-
-def _p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    from scipy.stats import binom
-
-    # In wrong guesses rather than right ones: their probability keeps its digits at large epsilon, where 1 - it is 1.
-    wrong, rate = guesses - correct, 1 / (1 + math.exp(epsilon))
-    tail = float(binom.cdf(wrong, guesses, rate))
-    if delta == 0 or correct == 0:
-        return min(tail, 1.0)
-    further = np.cumsum(binom.pmf(np.arange(wrong + 1, guesses + 1), guesses, rate))
-    steepest = float(np.max(further / np.arange(1, correct + 1)))
-    return min(tail + 2 * delta * canaries * steepest, 1.0)

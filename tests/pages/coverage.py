@@ -1,6 +1,6 @@
 """``docs/coverage.md``: what the documents describe, row by row, and what shows it, written from docs/coverage.yaml.
 
-    python -m tests.coverage_page docs/coverage.md
+    python -m tests.pages.coverage docs/coverage.md
 
 `problems` holds the table to the repository: tests, targets of the Makefile, commands and pages that a row names exist, and
 a row that is not done says why.
@@ -19,9 +19,9 @@ from pathlib import Path
 import yaml
 
 from fate_dp.pipelines.cli.main import parser
-from fate_dp.pipelines.report.privacy_tables import markdown_table
+from tests.pages.computed_tables import markdown_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "coverage.yaml"
 DONE, PARTLY, LEFT_OUT = STATES = ("done", "partly", "left out")
 DESIGN = "Design"
