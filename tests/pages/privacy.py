@@ -58,10 +58,10 @@ def privacy_pages() -> dict[str, str]:
     """
     items = [guarantees.component_guarantee(name) for name in guarantees.component_names()]
     shared = _shared(items)
-    mechanisms = [MECHANISMS]
+    sections = [MECHANISMS]
     for package, title in PACKAGES.items():
-        mechanisms.append(f"## {title}")
-        mechanisms += [_mechanism(package, item) for item in mechanisms.mechanism_guarantees(package)]
+        sections.append(f"## {title}")
+        sections += [_mechanism(package, item) for item in mechanisms.mechanism_guarantees(package)]
     rules = [(rule.rule, rule.claim, rule.really, rule.instead) for rule in mechanisms.unsound_rules()]
     table = markdown_table(("rule (unsound)", "claimed", "what it really gives", "here instead"), rules)
     numbers = [TABLES_AND_RULES, "## Computed tables", *(_table(name, make()) for name, make in TABLES.items())]
@@ -69,7 +69,7 @@ def privacy_pages() -> dict[str, str]:
     pages |= {
         "common": ("What several components state", [COMMON, *_common(shared)]),
         "fate-components": ("What FATE's components show", [OTHERS, _of_others()]),
-        "mechanisms": ("Mechanisms, noise and accounting", mechanisms),
+        "mechanisms": ("Mechanisms, noise and accounting", sections),
         "tables": ("Tables and unsound rules", [*numbers, "## Rules that do not hold", table]),
     }
     return {
