@@ -17,6 +17,10 @@ PAGES = {
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
     "security.md": "SECURITY.md",
+    "benchmarks.md": "bench/README.md",
+    "thesis.md": "bench/thesis/README.md",
+    "credit_study.md": "examples/credit_risk/README.md",
+    "cluster.md": "tests/cluster/README.md",
 }
 # Pages of the API reference: what each is called, and the modules that it holds, or the folders of all of them.
 REFERENCE = {
