@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.mutants.planting import FATE_PATCHES, KINDS, ROOT, VARIABLE, Mutant, NotPlanted, all_mutants
+from tests.mutants.planting import SITE, KINDS, ROOT, VARIABLE, Mutant, NotPlanted, all_mutants
 
 MUTANTS = all_mutants()
 TRUST_MODELS = ("secure_sum", "local", "shuffle")
@@ -50,7 +50,7 @@ def test_a_mutant_whose_code_moved_fails_with_a_sentence(symbol, fragment):
 
 def test_a_process_that_a_test_starts_has_the_mutant():
     mutant = next(each for each in MUTANTS if each.name == "label_count charges the guest alone")
-    environment = {**os.environ, VARIABLE: mutant.name, "PYTHONPATH": os.pathsep.join((str(FATE_PATCHES), str(ROOT)))}
+    environment = {**os.environ, VARIABLE: mutant.name, "PYTHONPATH": os.pathsep.join((str(SITE), str(ROOT)))}
     program = "from fate_dp.components.label_count import party; print(party.publish.__code__.co_names)"
     names = [
         subprocess.run([sys.executable, "-c", program], env=each, capture_output=True, text=True, check=True).stdout
