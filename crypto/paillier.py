@@ -91,10 +91,6 @@ class PublicKey:
             raise ValueError("The public key's n and blinding_base must be whole numbers.")
         key = cls(n, base)
         check_key_length(key.key_length)
-        if key.key_length > MAX_KEY_LENGTH:
-            raise ValueError(
-                f"The public key's n has {key.key_length} bits; allowed are {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH}."
-            )
         check_modulus(n, message.get("proof"))
         # Powers of 1 and -1 hide nothing; that another base has many powers cannot be seen from here.
         if base is not None and not (0 < base < n**2 and gmpy2.gcd(base, n) == 1 and base % n not in (1, n - 1)):

@@ -269,7 +269,7 @@ def ledger_lines(flow: FlowPlace, place: Place, job_id: str) -> list[dict] | Non
         return None
     folder, lines = open_home(flow.home).parties, []
     for role, party_id in place.federation.data_parties():
-        for entry in party_ledger(folder, party_id):
+        for entry in party_ledger(folder, party_id, DELTA):
             if job_id in entry["jobs"]:
                 lines.append({"party": f"{role} {party_id}", **{name: entry[name] for name in LEDGER_FIELDS}})
     return lines

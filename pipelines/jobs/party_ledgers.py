@@ -15,7 +15,7 @@ from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.ledger.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
-from fate_dp.privacy.validation import check_delta_or_zero
+from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def homes_of(parties_folder: AnyPath, party_id: str | None = None) -> dict[str, 
     return {each: home_at(parties_folder, each) for each in ids}
 
 
-def party_ledger(parties_folder: AnyPath, party_id: str) -> list[dict[str, Any]]:
-    """Entries of one party's ledger; none where the party has no ledger yet."""
+def party_ledger(parties_folder: AnyPath, party_id: str, delta: float = DEFAULT_DELTA) -> list[dict[str, Any]]:
+    """Entries of one party's ledger, epsilons at ``delta``; none where the party has no ledger yet."""
     home = home_at(parties_folder, party_id)
-    return home.ledger.entries() if has_ledger(home) else []
+    return home.ledger.entries(delta) if has_ledger(home) else []
 
 
 def all_ledgers(parties_folder: AnyPath, delta: float) -> dict[str, dict[str, Any]]:

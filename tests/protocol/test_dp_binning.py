@@ -396,4 +396,7 @@ def test_the_summary_says_what_protects_and_each_iv(runs):
     for party, outcome in runs["record"].items():
         shown = outcome.value["summary"]
         assert shown["epsilon (nats, unit record, replace-one)"] == 2.0 and shown["rows of this party"] == ROWS
-        assert all(f"IV of {name}" in shown for name in bins_of(outcome).names)
+        assert all(f"IV of {name}" in shown for name in bins_of(outcome).names) and "labels" not in shown
+    for name, labels in (("flips", "flips of label_flip, at their own epsilon"), ("none", "declared public")):
+        for outcome in runs[name].values():
+            assert (outcome.value["summary"]["privacy"], outcome.value["summary"]["labels"]) == ("none", labels)

@@ -240,7 +240,7 @@ def test_the_summary_says_what_was_promised(runs):
     assert summary == value(runs, "secure_sum", GUEST)["summary"]
     epsilons = [summary[f"epsilon (nats, {relation}, all 6 rounds)"] for relation in ("add-or-remove", "replace-one")]
     assert 3.1 < epsilons[0] < 3.4 < epsilons[1] < 5
-    assert (summary["noise over the clip"], summary["delta"], summary["privacy"]) == (1.5, 1e-6, "record")
+    assert (summary["noise over the clip"], summary["delta"], summary["privacy"]) == (1.5, 1e-5, "record")
     asked = value(runs, "epsilon", GUEST)["summary"]
     assert 2.99 < asked["epsilon (nats, add-or-remove, all 2 rounds)"] <= 3.0
     assert all(isinstance(item, (str, int, float)) for item in summary.values())

@@ -292,6 +292,11 @@ def test_the_model_has_the_form_of_fates_own(runs):
         assert estimator["end_epoch"] == 30 and not estimator["is_converged"]
 
 
+def test_behind_label_flip_the_summary_says_that_labels_are_flips(runs):
+    shown = runs["no flipback"][GUEST].value["summary"]
+    assert (shown["privacy"], shown["labels"]) == ("none", "flips of label_flip, at their own epsilon")
+
+
 def test_weights_over_mini_batches_equal_the_twin(runs):
     assert_equal_to_twin(runs["batches"], BATCHES, twin(runs["batches"], BATCHES))
 

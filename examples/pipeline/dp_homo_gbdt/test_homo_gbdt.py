@@ -5,7 +5,7 @@ noise, and masks the sums; the arbiter sees nothing but the noisy total of all t
 by rules that read no record: here x0 by a list of cut points, and all others, in units of standard deviations, by a normal's
 quantiles.
 
-Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-5 (add-or-remove), against the arbiter, the
+Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-6 (add-or-remove), against the arbiter, the
 other parties and everybody who gets the model. Not protected: how many records each party has; scores of own rows at the guest.
 
     fate-dp upload-examples dp_homo_gbdt
@@ -36,7 +36,6 @@ def main(config, namespace=""):
         "dp_homo_gbdt_0",
         records=3000,
         epsilon=2.0,
-        delta=1e-5,
         trees=40,
         rounds=4,
         depth=4,

@@ -3,7 +3,7 @@
 In each round every party adds up the clipped gradients of a random half of its records, adds its share of the noise, and
 masks the sum; the arbiter sees nothing but the noisy total of all three (aggregation secure_sum).
 
-Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-5 (add-or-remove), against the arbiter, the
+Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-6 (add-or-remove), against the arbiter, the
 other parties and everybody who gets the model. Not protected: how many records each party has; scores of own rows at the guest.
 
     fate-dp upload-examples dp_homo_nn
@@ -36,7 +36,6 @@ def main(config, namespace=""):
         batch_size=1500,
         rounds=config.rounds,
         epsilon=2.0,
-        delta=1e-5,
         aggregation="secure_sum",
         train_data=reader_0.outputs["output_data"],
     )
