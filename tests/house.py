@@ -44,10 +44,10 @@ LIMITS = {
     "exception_classes": ("at most", 40),
     "longest_function": ("at most", 60),
     "functions_over_6_parameters": ("at most", 16),
-    "any_in_components": ("at most", 190),
+    "any_in_components": ("at most", 200),
     "bare_dicts": ("at most", 32),
     "upward_imports": ("at most", 0),
-    "lines": ("at most", 59_890),
+    "lines": ("at most", 60_050),
 }
 
 

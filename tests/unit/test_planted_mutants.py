@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.mutants.planting import SITE, KINDS, ROOT, VARIABLE, Mutant, NotPlanted, all_mutants
+from tests.mutants.planting import KINDS, ROOT, SITE, VARIABLE, Mutant, NotPlanted, all_mutants
 
 MUTANTS = all_mutants()
 TRUST_MODELS = ("secure_sum", "local", "shuffle")
