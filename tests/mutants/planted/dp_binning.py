@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant(
         "a binning guest does not compare the parties' privacy",
         "F",
-        f"{AGREEMENT}:Agreement.asked",
+        f"{AGREEMENT}:BinningAgreement.asked",
         (('"privacy": settings.privacy, ', ""),),
         contract(LABEL, "e"),
     ),
