@@ -41,12 +41,11 @@ $(BENCHED): $(INSTALLED)
 demo: install
 	$(BIN)/fate-dp demo
 
-# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one.
-# That one mostly waits for jobs, and parties for each other: hence three.
+# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: QUICK := 1
 test: lint types kernel-check contract
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes
-	$(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
 # The same, and what CI does not need: the study's jobs, benchmarks, clusters, containers and the board. What a machine lacks is
 # skipped with a sentence; the last line counts all.

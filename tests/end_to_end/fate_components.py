@@ -1,4 +1,4 @@
-"""FATE's own components over small tables that are made here, as a bank's would have around ours: two jobs."""
+"""FATE's own components over small tables that are made here, as a bank's would have around ours: three jobs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ GRADIENT_DESCENT = {
 SHARED_DESCENT = {"epochs": 2, "learning_rate": 0.1, "init_param": {"method": "zeros", "fit_intercept": True}}
 # What each job trains and scores with.
 SCORED = {
+    "preparation": (),
     "vertical": (
         *("coordinated_lr_0", "coordinated_linr_0", "sshe_lr_0", "sshe_linr_0"),
         *("secureboost_0", "secureboost_1", "hetero_nn_0", "hetero_nn_1"),
@@ -55,10 +56,10 @@ def pipeline(name: str):
     """One of the jobs of `SCORED`."""
     from fate_client.pipeline import FateFlowPipeline
 
-    tasks = {"vertical": vertical, "horizontal": horizontal}[name]()
+    tasks = {"preparation": preparation, "vertical": vertical, "horizontal": horizontal}[name]()
     scored = [each.outputs["train_output_data"] for each in tasks if each.task_name in SCORED[name]]
     job = FateFlowPipeline().set_parties(guest=GUEST, host=HOST, arbiter=ARBITER)
-    return job.add_tasks([*tasks, evaluation(scored)])
+    return job.add_tasks([*tasks, *([evaluation(scored)] if scored else [])])
 
 
 def joined_records():
@@ -71,7 +72,7 @@ def joined_records():
     return [read, common, scaled], scaled.outputs["train_output_data"]
 
 
-def prepared(rows) -> list:
+def preparation() -> list:
     """Statistics, correlation, binning with the labels' part in it, selection by both, splitting and sampling."""
     from fate_client.pipeline.components.fate import (
         DataSplit,
@@ -82,6 +83,7 @@ def prepared(rows) -> list:
         Statistics,
     )
 
+    first, rows = joined_records()
     summary = Statistics("statistics_0", input_data=rows, metrics=["mean", "std", "median"])
     binned = HeteroFeatureBinning("binning_0", method="quantile", n_bins=4, transform_method="bin_idx", train_data=rows)
     selected = HeteroFeatureSelection(
@@ -95,18 +97,17 @@ def prepared(rows) -> list:
     related = FeatureCorrelation("correlation_0", input_data=rows)
     split = DataSplit("split_0", train_size=0.6, validate_size=0.4, random_state=1, input_data=rows)
     sampled = Sample("sample_0", frac=0.5, random_state=1, input_data=rows)
-    return [summary, binned, selected, related, split, sampled]
+    return [*first, summary, binned, selected, related, split, sampled]
 
 
 def vertical() -> list:
-    """What FATE prepares joined columns with, and every way in which it trains on them."""
+    """Every way in which FATE trains on joined columns."""
     from fate_client.pipeline.components.fate import SSHELR, CoordinatedLinR, CoordinatedLR, HeteroSecureBoost, SSHELinR
 
     first, rows = joined_records()
     boosted = {"num_trees": 2, "max_depth": 2, "max_bin": 4, "train_data": rows}
     return [
         *first,
-        *prepared(rows),
         CoordinatedLR("coordinated_lr_0", train_data=rows, **GRADIENT_DESCENT),
         CoordinatedLinR("coordinated_linr_0", train_data=rows, **GRADIENT_DESCENT),
         SSHELR("sshe_lr_0", train_data=rows, **SHARED_DESCENT),

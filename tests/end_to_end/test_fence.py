@@ -80,8 +80,9 @@ def test_fates_own_components_run_under_it(name, home, address, uploaded):
         # Read by the server, which is fenced as well.
         scores = task_output_data(address, job, "guest", fate_components.GUEST, task)["train_output_data"]
         assert len(scores) >= fate_components.ROWS - 10 and scores["predict_score"].astype(float).notna().all()
-    (measured,) = task_metrics(address, job, "guest", fate_components.GUEST, "evaluation_0")
-    assert set(measured["data"]) == set(scored)
+    if scored:
+        (measured,) = task_metrics(address, job, "guest", fate_components.GUEST, "evaluation_0")
+        assert set(measured["data"]) == set(scored)
     assert look(home).warm - before.warm >= 8, "the tasks started otherwise than this test means them to"
 
 
