@@ -13,6 +13,7 @@ from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, 
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 from fate_dp.pipelines.jobs.ready import Parties, Tables, evaluation, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
+from fate_dp.privacy.bins import TableBins
 from tests.unit.test_scorecard_formats import evaluated
 
 pytestmark = pytest.mark.end_to_end
@@ -44,7 +45,7 @@ def records_of(rows, seed):
 TRAIN, TEST = records_of(ROWS, 0), records_of(80, 1)
 
 
-def tasks(epsilon=EPSILON):
+def tasks():
     reader, psi = joined_tables(PARTIES, TABLES)
     binning = DPBinning(
         "dp_binning_0",
@@ -52,7 +53,7 @@ def tasks(epsilon=EPSILON):
         columns=RULES,
         other_columns=OTHERS,
         privacy="record",
-        epsilon=epsilon,
+        epsilon=EPSILON,
         train_data=psi.outputs["output_data"],
     )
     return reader, psi, binning
@@ -69,7 +70,7 @@ def scorecard(name, binning, **given):
 
 @pytest.fixture(scope="module")
 def trained(flow_address, flow_home, tmp_path_factory):
-    """(pipeline, its job) of the whole chain."""
+    """(pipeline, its job) of the whole chain, with folds beside the scorecard."""
     folder = tmp_path_factory.mktemp("chain")
     for made, names in ((TRAIN, TABLES), (TEST, NEW)):
         for role, table in made.items():
@@ -79,7 +80,14 @@ def trained(flow_address, flow_home, tmp_path_factory):
             upload_table(flow_address, path, names.namespace, path.stem, meta, home=flow_home)
     reader, psi, binning = tasks()
     card = scorecard("dp_scorecard_0", binning, train_data=binning.outputs["train_output_data"], merge_points=2)
-    pipeline = new_pipeline(PARTIES).add_tasks([reader, psi, binning, card])
+    folds = scorecard(
+        "folds",
+        binning,
+        cv_data=binning.outputs["train_output_data"],
+        cv_param={"n_splits": FOLDS, "shuffle": False, "random_state": None},
+        epsilon=1.0,
+    )
+    pipeline = new_pipeline(PARTIES).add_tasks([reader, psi, binning, card, folds])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
 
 
@@ -91,13 +99,14 @@ def model_at(address, job, role, task):
     return task_output_model(address, job.job_id, role, party_of(role), task)["output_model"]
 
 
-def test_every_party_paid_for_its_counts_and_for_its_tables(trained, flow_home):
+def test_every_party_paid_for_its_counts_its_tables_and_those_of_every_fold(trained, flow_home):
     _, job = trained
     for role in TRAIN:
         lines = [
             line for line in party_ledger(open_home(flow_home).parties, party_of(role)) if job.job_id in line["jobs"]
         ]
-        assert [(line["unit"], line["mechanism"]) for line in lines] == [("record", "Gaussian")] * 2
+        paid = [(line["unit"], line["rounds"]) for line in lines if line["mechanism"] == "Gaussian"]
+        assert sorted(paid) == [("record", 1), ("record", 1), ("record", FOLDS)]
 
 
 def test_the_deployed_chain_scores_new_rows_as_the_exported_formats_do(trained, flow_address, flow_home):
@@ -118,28 +127,31 @@ def test_the_deployed_chain_scores_new_rows_as_the_exported_formats_do(trained, 
         record = {name: own[name] for name in RULES} | {f"{host}: x{at}": others[f"x{at}"] for at in range(COLUMNS)}
         assert found[own["id"]] == pytest.approx(score(record).probability, abs=1e-5)
         assert evaluated(text, record)["probability_of_1"] == pytest.approx(score(record).probability, rel=1e-9)
+    for role, table in TEST.items():
+        assert_cut(
+            flow_address,
+            result,
+            role,
+            table,
+            TableBins.from_wire(model_at(flow_address, job, role, "dp_binning_0")["bins"]),
+        )
     metrics = task_metrics(flow_address, result.job_id, "guest", PARTIES.guest, "evaluation_0")
     assert roc_auc_score(TEST["guest"]["y"], found.loc[TEST["guest"]["id"]]) > 0.7
     assert metrics and "dp_scorecard_0" in metrics[0]["data"]
 
 
-def test_every_fold_gives_its_held_out_rows_and_is_charged(trained, flow_address, flow_home):
-    reader, psi, binning = tasks(epsilon=1.0)
-    folds = scorecard(
-        "dp_scorecard_0",
-        binning,
-        cv_data=binning.outputs["train_output_data"],
-        cv_param={"n_splits": FOLDS, "shuffle": False, "random_state": None},
-        epsilon=1.0,
-    )
-    job = run_job(new_pipeline(PARTIES).add_tasks([reader, psi, binning, folds]), flow_address, home=flow_home)
-    found = task_output_data(flow_address, job.job_id, "guest", PARTIES.guest, "dp_scorecard_0")["cv_output_datas"]
+def assert_cut(address, job, role, before, bins):
+    """Every feature of new rows holds the number of its bin in training, a category that is new in those that are rare."""
+    outputs = task_output_data(address, job.job_id, role, party_of(role), "dp_binning_0")
+    after, before = outputs["test_output_data"].set_index("id"), before.set_index("id")
+    assert set(after.index) == set(before.index)
+    codes = bins.codes(before.loc[after.index, list(bins.names)].to_numpy(dtype=float))
+    assert (after[list(bins.names)].astype(float).to_numpy() == codes).all()
+
+
+def test_every_fold_gives_its_held_out_rows(trained, flow_address):
+    found = task_output_data(flow_address, trained[1].job_id, "guest", PARTIES.guest, "folds")["cv_output_datas"]
     assert sorted(each for table in found for each in table["id"]) == sorted(TRAIN["guest"]["id"])
-    lines = party_ledger(open_home(flow_home).parties, PARTIES.host)
-    assert [line["rounds"] for line in lines if job.job_id in line["jobs"] and line["mechanism"] == "Gaussian"] == [
-        1,
-        FOLDS,
-    ]
 
 
 def test_cut_points_that_are_not_sorted_are_refused_before_the_job():

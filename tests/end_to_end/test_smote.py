@@ -1,4 +1,4 @@
-"""smote inside a job on a real FATE-Flow: each party's rows, its ledger, and HomoLR of FATE on what it writes."""
+"""label_count and smote in a job on a real FATE-Flow: counts, each party's rows, its ledger, and FATE's HomoLR on them."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data
+from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 from fate_dp.pipelines.jobs.ready import Federation, StudyTables, new_pipeline, training_reader
 from fate_dp.pipelines.jobs.upload import upload_prepared
@@ -19,6 +19,7 @@ from fate_dp.pipelines.jobs.upload import upload_prepared
 pytestmark = pytest.mark.end_to_end
 
 FEDERATION, TABLES = Federation(hosts=("10000",)), StudyTables("smote_test")
+PARTIES = {"guest": "9999", "host": "10000"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def over_sampling():
     reader = training_reader(FEDERATION, TABLES)
     smote = Smote(
         "smote_0",
-        runtime_parties={"guest": FEDERATION.guest, "host": list(FEDERATION.hosts)},
+        runtime_parties=PARTIES,
         dataset="smote_test/host_10000_train",
         groups=[list(group) for group in GROUPS],
         train_data=reader.outputs["output_data"],
@@ -54,10 +55,13 @@ def over_sampling():
 def result(flow_address, flow_home, division):
     from fate_client.pipeline.components.fate import HomoLR
 
+    from fate_dp.pipelines.clients import LabelCount
+
     reader, smote = over_sampling()
+    count = LabelCount("label_count_0", runtime_parties=PARTIES, epsilon=4.0, input_data=reader.outputs["output_data"])
     rows = smote.outputs["train_output_data"]
     model = HomoLR("homo_lr_0", train_data=rows, **HomoLRSettings(epochs=1).for_fate())
-    pipeline = new_pipeline(FEDERATION).add_tasks([reader, smote, model])
+    pipeline = new_pipeline(FEDERATION).add_tasks([reader, count, smote, model])
     return run_job(pipeline, flow_address, home=flow_home)
 
 
@@ -83,6 +87,27 @@ def test_each_ledger_says_what_became_of_the_records(result, flow_home):
         ]
         assert (line["unit"], line["epsilon"], line["counted"]) == ("record", "infinity", False)
         assert line["mechanism"] == "over-sampling" and line["jobs"] == [result.job_id]
+
+
+def test_all_parties_hold_the_same_noisy_counts(result, division, flow_address):
+    documents = [
+        task_output_model(flow_address, result.job_id, role, party_id, "label_count_0")["output_model"]
+        for role, party_id in PARTIES.items()
+    ]
+    assert documents[0] == documents[1]
+    # Noise of scale 1/2: beyond 20 once in 10^17 draws.
+    for party, counts in zip(division.parties, documents[0]["counts"].values()):
+        labels = party.original.frame[LABEL].astype(int)
+        assert all(abs(got - true) < 20 for got, true in zip(counts, ((labels == 0).sum(), (labels == 1).sum(), 0)))
+
+
+def test_each_ledger_is_charged_once_for_the_counts_of_its_own_table(result, flow_home):
+    for party_id in PARTIES.values():
+        lines = party_ledger(open_home(flow_home).parties, party_id)
+        (line,) = [each for each in lines if result.job_id in each["jobs"] and each["mechanism"] == "PureDP"]
+        assert (line["unit"], line["jobs"]) == ("record", [result.job_id])
+        # The scale is rounded up to a grid, so that a little less is spent.
+        assert 3.99 < float(line["epsilon"]) <= 4
 
 
 def test_testing_on_over_sampled_rows_is_refused_before_anything_is_submitted(division, flow_address, flow_home):
