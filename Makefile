@@ -70,7 +70,7 @@ lint: $(TESTED)
 types: $(TESTED)
 	mkdir -p $(VENV)/types/fate_dp
 	for part in $(PARTS); do ln -sfn ../../../$$part $(VENV)/types/fate_dp/$$part; done
-	$(BIN)/mypy $(addprefix -p fate_dp.,$(PARTS))
+	$(BIN)/mypy $(addprefix -p fate_dp.,$(PARTS)) -p bench -p examples
 
 house: $(TESTED)
 	$(BIN)/python -m tests.house

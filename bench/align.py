@@ -90,7 +90,8 @@ def _party_process(connection, party, start, messages):
 
 def _watch(processes, parties, common, start, messages, report) -> Seconds:
     start.wait()
-    shares, seconds = {}, []
+    shares: dict[bool, np.ndarray] = {}
+    seconds: list[Seconds] = []
     while len(shares) < 2:
         # One that is through ends with 0 while the other still works, for minutes where records are many. Whoever had ended before
         # the wait had sent its shares before it, too.
@@ -168,7 +169,7 @@ def growth_table(console, largest: int) -> dict:
 
 def of_sizes(growth: dict) -> dict:
     """{wall_seconds_10k: ..., cpu_seconds_10k: ...} and so on for the sizes that have a name, of those measured."""
-    found = {}
+    found: dict[str, float] = {}
     for records, (wall, cpu) in growth.items():
         if records in SIZES:
             found |= {f"wall_seconds_{SIZES[records]}": round(wall, 2), f"cpu_seconds_{SIZES[records]}": round(cpu, 2)}

@@ -45,12 +45,13 @@ def align(connection, party: Party, step: Callable[[int], None]) -> tuple:
     tagger, columns = TagKey().for_workers(), party.values.shape[1]
     wire, theirs = _swap(connection, party, (private.to_wire(), columns))
     peer = PublicKey.from_wire(wire)
-    matrix = encode_values(party.values, range(columns))
+    matrix = encode_values(party.values, list(map(str, range(columns))))
     received = _swap(connection, party, _encrypted(party.names, matrix, tagger, private.encryption(), step))
     doubled = dict(_batches(_emptied(received), lambda part: tagged_again(part, tagger), step))
     matched = doubled.keys() & set(_swap(connection, party, sorted(doubled)))
     blinding = Blinding(theirs, peer, secrets.token_bytes(32), len(matched))
-    pairs, kept = ((tag, doubled.pop(tag)) for tag in sorted(matched)), {}
+    kept: dict[bytes, tuple] = {}
+    pairs = ((tag, doubled.pop(tag)) for tag in sorted(matched))
     outgoing = _batches(pairs, lambda part: _without_shares(blinded_records(part, blinding), kept), step)
     joined = ((tag, (record, kept.pop(tag))) for tag, record in _emptied(_swap(connection, party, outgoing)))
     decryption = private.decryption()

@@ -32,7 +32,7 @@ from fate_dp.components.share_lr.agreement import SharedRows, joint_terms
 from fate_dp.components.share_lr.messages import MESSAGES as OF_TRAINING
 from fate_dp.components.share_lr.scoring import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.settings import ShareSettings
-from fate_dp.components.share_lr.training import JoinedTraining, direct, follow
+from fate_dp.components.share_lr.training import JoinedTraining, run_epochs
 from fate_dp.crypto.joined_records import FRACTION_BITS, SHARE_BITS, split_shares
 from tests.support.local_parties import cpu_seconds, frame_of, run_parties
 
@@ -85,19 +85,19 @@ def others(percent: int, count: int) -> int:
 
 
 @with_plain_messages({**OF_JOIN, **OF_TRAINING})
-def party(ctx, folder: str) -> dict:
+def party(ctx, folder: str, redundancy: tuple[int, ...], epochs: int) -> dict:
     """Everything at one party: {(variant, percent): (weights, processor seconds, wall seconds)}."""
     os.environ["FATE_DP_HOME"] = folder
     held, results = patients(), {}
     # Whatever is loaded or laid down once is no part of the first measurement.
-    _trained(ctx.sub_ctx("warm-up"), _kept(ctx.sub_ctx("warm-up rows"), held, 0, KEPT))
-    for percent in REDUNDANCY:
+    _trained(ctx.sub_ctx("warm-up"), _kept(ctx.sub_ctx("warm-up rows"), held, 0, KEPT), epochs)
+    for percent in redundancy:
         for variant in (REMOVED, KEPT, WEIGHED):
             own = ctx.sub_ctx(f"{variant}-{percent}")
             make = _aligned if variant == REMOVED else _kept
             rows = make(own.sub_ctx("rows"), held, others(percent, len(held.labels)), variant)
             before, start = cpu_seconds(), time.perf_counter()
-            weights = _trained(own.sub_ctx("train"), rows)
+            weights = _trained(own.sub_ctx("train"), rows, epochs)
             results[variant, percent] = weights, cpu_seconds() - before, time.perf_counter() - start
     return results
 
@@ -145,13 +145,14 @@ def _kept(ctx, held: Patients, redundant: int, variant: str) -> SharedRows:
     return SharedRows.of(frame, json.loads(json.dumps(alignment.to_json())))
 
 
-def _trained(ctx, rows: SharedRows) -> np.ndarray:
+def _trained(ctx, rows: SharedRows, epochs: int) -> np.ndarray:
     """Weights of share_lr with its defaults on labels without flips, opened to both."""
-    settings = ShareSettings(epochs=EPOCHS, tol=0.0)
+    settings = ShareSettings(epochs=epochs, tol=0.0)
     terms = joint_terms(rows, settings, float("inf"))
     training = JoinedTraining(ctx, rows.training_blocks(), terms)
-    (direct if ctx.local.role == "guest" else follow)(ctx, training)
+    run_epochs(ctx, training)
     weights = open_weights(ctx.sub_ctx("finish"), training.weight_share(), "both")
+    assert weights is not None
     return weights.astype(np.float64) / 2.0**UNITS_OF_WEIGHTS
 
 
@@ -159,7 +160,16 @@ def measured() -> dict:
     """{(variant, percent): (accuracy, processor seconds of both, wall seconds of the slower)}."""
     held = patients()
     with tempfile.TemporaryDirectory() as folder:
-        results = run_parties(party, PARTIES, {"OMP_NUM_THREADS": "1"}, timeout=3600, record=False, folder=folder)
+        results = run_parties(
+            party,
+            PARTIES,
+            {"OMP_NUM_THREADS": "1"},
+            timeout=3600,
+            record=False,
+            folder=folder,
+            redundancy=REDUNDANCY,
+            epochs=EPOCHS,
+        )
     broken = [result.error for result in results.values() if result.error]
     if broken:
         raise RuntimeError(broken[0])

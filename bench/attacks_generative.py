@@ -106,7 +106,8 @@ class Attacked:
 
 def attack_one(folder: Path, digit: int, terms: RoundTerms | None, present: bool, tick: Callable[[], None]) -> Attacked:
     """Train with the malicious party on pictures of all digits, or of all but the attacked one."""
-    features, labels = (each[:RECORDS] for each in records_of(DATA, folder, TRAIN))
+    features, labels = records_of(DATA, folder, TRAIN)
+    features, labels = features[:RECORDS], labels[:RECORDS]
     if not present:
         features, labels = features[labels != digit], labels[labels != digit]
     module = build_model(MODEL)
@@ -125,8 +126,10 @@ def attack_one(folder: Path, digit: int, terms: RoundTerms | None, present: bool
 
     weights = train(module, rows, SETTING, terms, watch)
     model = ReleasedModel.of(module, weights, defence_of_terms(terms, 0.0))
-    tested, truth = (each[JUDGED:] for each in records_of(DATA, folder, TEST))
-    return Attacked(party.pictures(MADE), class_representative(model, digit), model.accuracy(tested, truth), spent)
+    tested, truth = records_of(DATA, folder, TEST)
+    return Attacked(
+        party.pictures(MADE), class_representative(model, digit), model.accuracy(tested[JUDGED:], truth[JUDGED:]), spent
+    )
 
 
 def stages_of(folder: Path, plan: Plan, progress: Progress) -> list[Stage]:

@@ -149,13 +149,13 @@ def train_one(
 ) -> Trained:
     """Train a model on the candidates that are members and on what the attacker knows; ask it about everything."""
     features, labels = records_of(scene.data, folder, TRAIN)
-    tested = tuple(each[:TESTED] for each in records_of(scene.data, folder, TEST))
+    tested, truth = records_of(scene.data, folder, TEST)
     module = build_model(scene.model)
     accuracies = []
 
     def watch(number: int, weights: Array) -> None:
         if (number + 1) % MEASURED == 0 or number + 1 == scene.setting.rounds:
-            accuracies.append(released(weights).accuracy(*tested))
+            accuracies.append(released(weights).accuracy(tested[:TESTED], truth[:TESTED]))
         tick()
 
     def released(weights: Array) -> ReleasedModel:
@@ -165,7 +165,8 @@ def train_one(
     model = released(train(module, rows, scene.setting, terms, watch))
     first = scene.candidates + scene.known
     asked = slice(0, scene.candidates), slice(first, first + scene.public)
-    return Trained(*(model.confidences(features[at], labels[at]) for at in asked), tuple(accuracies))
+    candidates, public = (model.confidences(features[at], labels[at]) for at in asked)
+    return Trained(candidates, public, tuple(accuracies))
 
 
 def held_records(

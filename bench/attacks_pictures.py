@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -239,7 +240,7 @@ def attack_first_layers(folder: Path, plan: Plan, progress: Progress) -> list[Li
     module = nn.Sequential(nn.Flatten(), build_model(ModelSpec("mlp", 28 * 28, CLASSES)))
     bench = PictureBench(pictures, MLP, module, plan, progress)
     bench.add(ANALYTIC, layer_input, bench.views(plain_view, plan.pictures))
-    bench.add(ANALYTIC, layer_input, bench.views(lambda *batch: clipped_view(*batch, CLIP), plan.pictures))
+    bench.add(ANALYTIC, layer_input, bench.views(partial(clipped_view, clip=CLIP), plan.pictures))
     terms = training_terms(dimension(module), EPSILONS[0], RECORDS, SAMPLING * RECORDS, ROUNDS)
     bench.add(ANALYTIC, layer_input, bench.views(noised_by(terms, EPSILONS[0]), plan.few))
     return bench.lines

@@ -26,7 +26,6 @@ from fate_dp.privacy.accounting.accountant import Accountant
 from fate_dp.privacy.auditing.certificate import REFUTED, Certificate
 from fate_dp.privacy.auditing.games import GAMES, audit_mechanism
 from fate_dp.privacy.mechanisms import clipping, gaussian
-from fate_dp.privacy.noise import stream
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
@@ -69,7 +68,7 @@ MUTANTS: dict[str, tuple[object, str, Callable, str]] = {
     "noise halved": (gaussian, "discrete_gaussian", _noise_halved, SUM),
     "clip off": (clipping, "_clipped_steps", _clip_off, SUM),
     "fresh flips": (label_flips, "flip_labels", _fresh_flips, FLIPS),
-    "fixed seed": (stream.os, "urandom", bytes, SUM),
+    "fixed seed": (os, "urandom", bytes, SUM),
     "count ignored": (Accountant, "compose", _count_ignored, SUM),
     "sensitivity understated": (clipping.ClippedSum, "sensitivity_in_steps", _sensitivity_understated, SUM),
 }

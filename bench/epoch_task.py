@@ -13,7 +13,8 @@ PARTIES = (("guest", "9999"), ("host", "10000"), ("arbiter", "10001"))
 KEY_LENGTH = 2048
 HE_PARAM = {"kind": "paillier", "key_length": KEY_LENGTH}
 
-OPTIMIZER = {"method": "sgd", "penalty": "l2", "alpha": 0.1, "optimizer_params": {"lr": 0.1}}
+PENALTY, RATE = 0.1, 0.1
+OPTIMIZER = {"method": "sgd", "penalty": "l2", "alpha": PENALTY, "optimizer_params": {"lr": RATE}}
 SCHEDULER = constant_learning_rate()
 START_WEIGHT = 0.1
 # Not zero: FATE's unblinded encryption of 0 is the number 1, with which everything is quick.

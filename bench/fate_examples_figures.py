@@ -90,7 +90,7 @@ def true_figures(labels: np.ndarray, scores: np.ndarray) -> dict:
 
 def report(figures: list[FoldFigures]) -> dict:
     """Means over the folds; ``corrected_auc_error`` is the mean absolute error of the corrected AUC."""
-    lines = {}
+    lines: dict[str, float] = {}
     for name in (ACCURACY, AUC, KS):
         own = [figure for figure in figures if figure.measure == name]
         mean = {

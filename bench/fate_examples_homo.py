@@ -39,7 +39,7 @@ def default_auc(fold: Fold, epsilon: float) -> float:
         Client(ArrayRows(features[places], labels[places], gradients), terms, position=position)
         for position, places in enumerate(divided(fold, len(PARTIES)))
     ]
-    server = Server(terms, start, settings.optimizer, settings.learning_rate_scheduler, settings.step_factor)
+    server = Server(terms, start, settings.optimizer or {}, settings.learning_rate_scheduler, settings.step_factor)
     weights = simulate(terms, clients, server, Transport(terms))
     return auc(fold.test_labels, gradients.scores(weights, np.hstack(fold.test_parts).astype(np.float32))[:, -1])
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench.epoch_task import KEY_LENGTH, OPTIMIZER, START_WEIGHT
+from bench.epoch_task import KEY_LENGTH, PENALTY, RATE, START_WEIGHT
 from bench.hetero_lr_rows import GUEST_FEATURES, HOST_FEATURES, made_rows
 from fate_dp.crypto.cross_product import (
     DROPPED_BITS,
@@ -35,6 +35,7 @@ from fate_dp.crypto.descent_steps import (
     QuadraticBounds,
     QuadraticShare,
     StepLayout,
+    StepProducts,
     UpdateRule,
     draw_masks,
     encrypt_masks,
@@ -54,8 +55,7 @@ DIVISOR = 4
 MEAN_SQUARE_BITS = 1
 GUEST, HOST = slice(0, GUEST_FEATURES + 1), slice(GUEST_FEATURES + 1, GUEST_FEATURES + 1 + HOST_FEATURES)
 DIMENSION = HOST.stop
-PENALTIES = np.where(np.arange(DIMENSION) == GUEST_FEATURES, 0.0, OPTIMIZER["alpha"])
-RATE = OPTIMIZER["optimizer_params"]["lr"]
+PENALTIES = np.where(np.arange(DIMENSION) == GUEST_FEATURES, 0.0, PENALTY)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def part_sums(part, rows, encryption, layout) -> Sums:
 
 def step_layout(layout, rows, epochs) -> StepLayout:
     """Public sizes of the descent, given those of the cross products."""
-    bounds = QuadraticBounds(DIMENSION, DIVISOR, MEAN_SQUARE_BITS, target_mean_square=0.25, penalty=OPTIMIZER["alpha"])
+    bounds = QuadraticBounds(DIMENSION, DIVISOR, MEAN_SQUARE_BITS, target_mean_square=0.25, penalty=PENALTY)
     return StepLayout(bounds, 2, KEY_LENGTH, share_bits(layout.value_bits + 2 * DROPPED_BITS, rows, DIVISOR), epochs)
 
 
@@ -133,7 +133,7 @@ def descend(privates, shares, layout, epochs) -> np.ndarray:
     rule = UpdateRule(learning_rates=(RATE,) * epochs)
     start = np.full(DIMENSION, START_WEIGHT)
     players = [
-        Player(private, share, SharedDescent(start[own], own, layout, rule, PENALTIES, first=own == GUEST))
+        Player(private, share, SharedDescent(start[own], own, layout, rule, PENALTIES.tolist(), first=own == GUEST))
         for private, share, own in zip(privates, shares, (GUEST, HOST))
     ]
     for first in range(0, epochs, layout.steps):
@@ -148,13 +148,13 @@ def prepare(players, layout) -> list[PreparedSteps]:
     """Each player's part of the next steps."""
     masks = [draw_masks(layout) for _ in players]
     messages = [encrypt_masks(own, layout, player.private.encryption()) for player, own in zip(players, masks)]
-    exchanged = [[], []]
+    exchanged: tuple[list[StepProducts], list[StepProducts]] = [], []
     for own, other in ((0, 1), (1, 0)):
         owner = players[other].private
         answer, products = multiply_masks(players[own].share, masks[own], messages[other], layout, owner.public_key)
         exchanged[own].append(products)
         exchanged[other].append(open_answer(answer, layout, owner))
-    return [PreparedSteps(player.share, *found, layout) for player, *found in zip(players, masks, exchanged)]
+    return [PreparedSteps(player.share, *found, layout) for player, found in zip(players, zip(masks, exchanged))]
 
 
 def plain_weights(means, epochs) -> np.ndarray:

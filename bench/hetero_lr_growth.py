@@ -30,6 +30,7 @@ def measure(rows, epochs, console) -> Growth:
     command = [sys.executable, "-m", hetero_lr_engine.__name__, str(rows), str(epochs)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
         watch, message = FamilyWatch(process.pid), {}
         try:
             with Progress(console=console, transient=True) as progress:

@@ -7,7 +7,8 @@ floats for python-paillier, integers in units of 2^-23 for FATE, of 2^-24 for ou
 
 import statistics
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,8 @@ OUR_ROWS, OUR_COLUMNS = 10_000, 4
 class Work(NamedTuple):
     """Something to run, and how many operations it is."""
 
-    count: int
-    run: callable
+    operations: int
+    run: Callable[[], Any]
 
 
 def rate_table(console):
@@ -51,7 +52,7 @@ def rate(work: Work) -> float:
         start = time.process_time()
         work.run()
         seconds.append(time.process_time() - start)
-    return work.count / statistics.median(seconds)
+    return work.operations / statistics.median(seconds)
 
 
 def _phe():

@@ -25,6 +25,7 @@ The last line printed is one JSON object with the figures; those of Lending Club
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,7 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
 DRAWS, DRAWS_PER_SPLIT = 20, 5
 MAX_LOSS = 0.01
-METHODS = {
-    "uniform": fit_uniform,
-    "adaptive": fit_adaptive,
-    "opposite": lambda *arguments: fit_adaptive(*arguments, power=0.5),
-}
+METHODS = {"uniform": fit_uniform, "adaptive": fit_adaptive, "opposite": partial(fit_adaptive, power=0.5)}
 
 
 def main():

@@ -29,7 +29,7 @@ class Settings:
     clip: float
     learning_rate: float
     momentum: float = 0.9
-    contribution_sampling: float = None
+    contribution_sampling: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

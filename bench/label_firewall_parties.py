@@ -130,7 +130,7 @@ def play(task: Task, tables: dict[str, pd.DataFrame], home: str, timeout: float 
 
 def _play(ctx, task: Task, tables: dict[str, pd.DataFrame]):
     role, view = ctx.local.role, HostView()
-    frame = frame_of(ctx, tables[role], LABEL if role == "guest" else None) if role in tables else None
+    frame: Any = frame_of(ctx, tables[role], LABEL if role == "guest" else None) if role in tables else None
     if task.epsilon is not None:
         frame = _flipped(ctx, frame, task.epsilon)
     if role == "guest":

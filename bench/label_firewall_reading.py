@@ -16,7 +16,7 @@ from tests.protocol.messages import rust_ciphertexts, rust_modulus
 def compare_with_guesses(view: HostView) -> np.ndarray:
     """Labels 0 and 1 that `hetero_feature_binning` sends, by encrypting both as the guest does."""
     if not view.named("enc_y"):
-        return np.full(len(view.features), UNREAD)
+        return np.full(len(view.ids), UNREAD)
     import torch
 
     parts = [part for _, part in sorted(view.named("enc_y")[0].shardings._data.collect())]

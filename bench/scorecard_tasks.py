@@ -72,11 +72,11 @@ def lending(path: Path):
     division = divide(clean(path), PrepOptions(split="vertical", units="public"))
     guest, host = (party.training for party in division.parties)
     columns = [[name for name in frame.columns if name not in (ID, LABEL)] for frame in (guest, host)]
-    parts = [
+    own, others = (
         np.vstack([frame[held].to_numpy(float), division.test[held].to_numpy(float)])
         for frame, held in zip((guest, host), columns)
-    ]
-    return Task("lending", tuple(parts), np.concatenate([guest[LABEL], division.test[LABEL]]).astype(float))
+    )
+    return Task("lending", (own, others), np.concatenate([guest[LABEL], division.test[LABEL]]).astype(float))
 
 
 def adult(path: Path):

@@ -14,8 +14,10 @@ of ours, of all messages and of those that had to wait for one another (`dp_hete
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -62,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=RATE, help="bits a second, each way")
     given, console = parser.parse_args(), Console()
     rows = QUICK_ROWS if given.quick else ROWS
-    sides = {
+    sides: dict[str, tuple[Callable, dict[str, Any], int]] = {
         "dp_hetero_lr": (epoch_ours.train, {"solver": "cross_product"}, EPOCHS),
         "FATE, shipped": (epoch_fate.train, {"repaired": False}, 2),
     }

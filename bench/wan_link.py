@@ -157,7 +157,7 @@ class LinkedFederation(Federation):
         self._arrived = threading.Condition()
         self._outbox: dict[Party, queue.SimpleQueue] = {}
         listening = socket.create_server((ADDRESS, link.own[party]))
-        others = [other for other in map(tuple, parties) if other != party]
+        others = [(role, number) for role, number in parties if (role, number) != party]
         for other in others:
             self._outbox[other] = queue.SimpleQueue()
             connection = _connection(link.ways[party, other])

@@ -52,7 +52,7 @@ class PublicRecords:
     clip: float | None
 
     @classmethod
-    def at(cls, module: nn.Module, records: Array, labels: Labels, clip: float | None) -> PublicRecords:
+    def at(cls, module: nn.Module, records: NDArray[np.floating], labels: Labels, clip: float | None) -> PublicRecords:
         """What an observer computes before it has seen anything."""
         rows = RecordGradients(module).rows(flat_weights(module), records, labels).astype(np.float64)
         if clip is not None:

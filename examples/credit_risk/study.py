@@ -172,9 +172,9 @@ def run_credit_study(study: Study, place: Workplace) -> dict:
         private = run_private_study(study.private, shop, partial(timed_step, found, place))
         found.models, found.jobs = found.models + private["models"], found.jobs + private["jobs"]
         if private["constant"]:
-            left_out = ", ".join(private["constant"])
+            named = ", ".join(private["constant"])
             found.notices.append(
-                f"Left out by columns, since all training loans of the first seed have the same value there: {left_out}. That "
+                f"Left out by columns, since all training loans of the first seed have the same value there: {named}. That "
                 "choice reads the loans and is in no epsilon."
             )
     return assemble(study, found, time.monotonic() - begin)
