@@ -14,12 +14,12 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all unit statistical processes kernel-check contract mutants lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
 .PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
-.PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire
+.PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire bench-smoke
 
 install: $(INSTALLED)
 
@@ -43,11 +43,17 @@ demo: install
 
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: QUICK := 1
-test: lint types kernel-check unit statistical processes contract
+test: lint types kernel-check contract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
-# The same, and the long jobs of the example credit_risk.
-test-all: test
+# The same, and what CI does not need: the study's jobs, benchmarks, clusters, containers and the board. What a machine lacks is
+# skipped with a sentence; the last line counts all.
+test-all: $(TESTED)
+	$(BIN)/python -m tests.everything
+
+# The long jobs of the example credit_risk.
+study: $(TESTED)
 	$(BIN)/python -m pytest -q -m study tests/end_to_end
 
 # Plays every component at the doors of its parties; the last line has the figures.
@@ -114,6 +120,10 @@ board-test: $(TESTED)
 # last line counts assertions; where there is no engine it says what is missing and that all was skipped.
 docker-test: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s -rs --durations=15 -o enable_assertion_pass_hook=true tests/docker
+
+# Each at its smallest setting, on made-up tables: whether it runs. NAMES="trees wan" plays those.
+bench-smoke: $(BENCHED)
+	$(BIN)/python -m bench.smoke $(NAMES)
 
 bench-epoch: $(BENCHED)
 	$(BIN)/python -m bench.epoch
