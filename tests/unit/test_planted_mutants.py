@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.contract.registry import CASES
+from tests.contract.test_contract import CLAUSES
 from tests.mutants.planting import KINDS, ROOT, SITE, VARIABLE, Mutant, NotPlanted, all_mutants
 
 MUTANTS = all_mutants()
@@ -32,6 +34,14 @@ def test_all_components_kinds_and_trust_models_have_mutants():
 def test_their_tests_are_in_files_that_are_there():
     for file in {test.partition("::")[0] for each in MUTANTS for test in each.tests}:
         assert (ROOT / file).is_file(), file
+
+
+def test_the_cells_that_must_fail_of_them_are_cells_of_the_contract():
+    cells = {
+        f"tests/contract/test_contract.py::test_contract[{case.name}-{clause}]" for case in CASES for clause in CLAUSES
+    }
+    asked = {test for each in MUTANTS for test in each.tests if "::test_contract[" in test}
+    assert asked and asked <= cells, asked - cells
 
 
 @pytest.mark.parametrize(

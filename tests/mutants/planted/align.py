@@ -2,7 +2,7 @@
 
 from ..planting import Mutant, aloud, contract
 
-CASE, HIDDEN = "align / default / sizes told", "align / default / a hidden size"
+CASE, HIDDEN = "align / default / sizes told", "align / default / size hidden"
 PREFLIGHT, RUN, TABLES = (f"components.align.{each}" for each in ("preflight", "run", "tagged_tables"))
 PROTOCOL, KERNELS, SORTED = (
     "tests/protocol/test_align.py::",
