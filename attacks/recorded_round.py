@@ -43,7 +43,7 @@ from .view import GRADIENT, SERVER, Defence, RoundView
 
 Array = NDArray[np.float64]
 AGREED, START_WEIGHTS, READY, MESSAGE = "verdict", "start_weights", "ready", "message"
-MOST_EXPONENT = 700.0
+MAX_EXPONENT = 700.0
 """Of exp in floating point, about."""
 TWO_SIDED = 1.959964
 """Standard deviations of a normal law within which 95 % of it lies."""
@@ -82,7 +82,7 @@ class RecordedRound:
         Whoever names it right with probability p of either label is wrong with 1 - p of the other one, so that
         p <= exp(epsilon) (1 - p) + delta: p is at most (exp(epsilon) + delta) / (1 + exp(epsilon)).
         """
-        odds = math.exp(-min(self.epsilon, MOST_EXPONENT))
+        odds = math.exp(-min(self.epsilon, MAX_EXPONENT))
         return min(1.0, (1 + self.delta * odds) / (1 + odds))
 
 
@@ -132,7 +132,7 @@ def _promised(promise: dict[str, Any]) -> tuple[float, float]:
     if REPLACE_ONE in epsilons:
         return float(epsilons[REPLACE_ONE]), delta
     epsilon = float(epsilons[promise["relation"]])
-    return 2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, MOST_EXPONENT))) * delta)
+    return 2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, MAX_EXPONENT))) * delta)
 
 
 def _mean_of(messages: list[bytes], terms: RoundTerms) -> Array:

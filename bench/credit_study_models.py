@@ -18,7 +18,7 @@ from examples.credit_risk.private_jobs import (
     DELTA,
     HORIZONTAL,
     INDICATOR_CUTS,
-    LARGEST_WEIGHT,
+    MAX_WEIGHT,
     NUMBER_CUTS,
     PUBLIC_PRIOR,
     SHUFFLE,
@@ -87,7 +87,7 @@ def horizontal_weights(parties, features, aggregation, epsilon, seed, weighted=F
     settings = settings or HORIZONTAL[aggregation]
     terms = terms_of(aggregation, tuple(len(labels) for _, labels in parties), features, epsilon, settings)
     module = build_model(ModelSpec("logistic_regression", features, 2))
-    factors = weights_of_classes(PUBLIC_PRIOR, LARGEST_WEIGHT) if weighted else None
+    factors = weights_of_classes(PUBLIC_PRIOR, MAX_WEIGHT) if weighted else None
     gradients = RecordGradients(module, class_factors=factors)
     clients = []
     for position, (rows, labels) in enumerate(parties):

@@ -38,7 +38,7 @@ MAX_DROPOUTS = 1
 POWERS = {"adaptive": -0.5, "opposite": 0.5}
 MEDIAN = 0.5
 # Added to a preconditioner whose root mean square is 1.
-LEAST_PRECONDITIONER = 0.3
+MIN_PRECONDITIONER = 0.3
 CONTRIBUTION_SHARE = ADAPTIVE_KEYS["contribution_share"]
 
 
@@ -218,4 +218,4 @@ class _Delayed(Server):
     def preconditioner(self):
         """(d,), positive: the magnitude of the last phase's sum, of root mean square 1, and a constant."""
         magnitude = np.abs(self._total)
-        return magnitude / np.sqrt(np.mean(magnitude**2)) + LEAST_PRECONDITIONER
+        return magnitude / np.sqrt(np.mean(magnitude**2)) + MIN_PRECONDITIONER

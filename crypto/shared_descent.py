@@ -75,9 +75,9 @@ class Factors:
         masked = np.concatenate([self.weights - self.step.left, self.slope - self.step.right])
         return list(masked % self.step.loss_modulus)
 
-    def loss_share(self, hidden_of_others: Sequence[Sequence[int]]) -> int:
+    def loss_share(self, peers_masked_losses: Sequence[Sequence[int]]) -> int:
         """This party's share of 2 F without its constant, unit 2^-60, modulo the step's loss modulus."""
-        opened = added([self.hidden(), *hidden_of_others], len(self.weights) * 2)
+        opened = added([self.hidden(), *peers_masked_losses], len(self.weights) * 2)
         weights, slope = opened[: len(self.weights)], opened[len(self.weights) :]
         share = weights @ self.step.right + self.step.left @ slope + self.step.inner
         if self.first:
@@ -95,24 +95,27 @@ class StepLosses:
         """The message to all other data parties."""
         return [factors.hidden() for factors in self.factors]
 
-    def share(self, hidden_of_others: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], part: int = 0) -> int:
+    def share(self, peers_masked_losses: Sequence[Sequence[Sequence[int]]], rows: Sequence[int], part: int = 0) -> int:
         """The message to the first party: a share of the losses at the weights before these steps, added up.
 
         Each counts by the ``rows`` of its batch. ``part`` is a host's `loss_part`.
         """
-        if any(len(hidden) != len(self.factors) for hidden in hidden_of_others) or len(rows) != len(self.factors):
+        if any(len(hidden) != len(self.factors) for hidden in peers_masked_losses) or len(rows) != len(self.factors):
             raise ValueError(f"Another party sent losses of another number of steps than {len(self.factors)}.")
-        of_steps, modulus = zip(*hidden_of_others), self._modulus()
+        of_steps, modulus = zip(*peers_masked_losses), self._modulus()
         shares = [factors.loss_share(hidden) for factors, hidden in zip(self.factors, of_steps)]
         added_up = sum(count * share for count, share in zip(rows, shares))
         return (added_up + part) % modulus
 
     def open(
-        self, hidden_of_others: Sequence[Sequence[Sequence[int]]], shares_of_others: Sequence[int], rows: Sequence[int]
+        self,
+        peers_masked_losses: Sequence[Sequence[Sequence[int]]],
+        shares_of_others: Sequence[int],
+        rows: Sequence[int],
     ) -> float:
         """At the first party: the mean of F, without its constant and with the penalty, over the rows of these steps."""
         modulus = self._modulus()
-        total = sum([self.share(hidden_of_others, rows), *shares_of_others]) % modulus
+        total = sum([self.share(peers_masked_losses, rows), *shares_of_others]) % modulus
         signed = total - modulus if 2 * total > modulus else total
         return signed / 2.0 ** (2 * LOSS_FRACTION_BITS + 1) / sum(rows)
 
@@ -197,7 +200,7 @@ class SharedDescent:
         return list((self._weights - step.mask) % step.gradient_modulus)
 
     def receive(
-        self, share: QuadraticShare, step: PreparedStep, hidden_of_others: Sequence[Sequence[int]]
+        self, share: QuadraticShare, step: PreparedStep, peers_masked_losses: Sequence[Sequence[int]]
     ) -> list[int]:
         """Compute this party's share of the gradient from all `hidden_weights` of the step, prepared for this quadratic.
 
@@ -205,9 +208,9 @@ class SharedDescent:
             Leading bits of the share for the first party's `move`; empty with two parties.
         """
         others = self._layout.parties - 1
-        if len(hidden_of_others) != others:
-            raise ValueError(f"{len(hidden_of_others)} other parties sent weights; there are {others}.")
-        opened = added([self.hidden_weights(step), *hidden_of_others], self._layout.dimension)
+        if len(peers_masked_losses) != others:
+            raise ValueError(f"{len(peers_masked_losses)} other parties sent weights; there are {others}.")
+        opened = added([self.hidden_weights(step), *peers_masked_losses], self._layout.dimension)
         gradient = share.matrix @ opened + step.product - (share.linear << WEIGHT_FRACTION_BITS)
         residues = gradient % step.gradient_modulus
         self._received = step, residues, share.linear

@@ -18,7 +18,7 @@ from fate_dp.privacy.validation import InvalidArgument, as_share
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 64
+MAX_ROWS = 64
 """Of a lattice: with more, the reduction takes minutes and finds nothing."""
 
 
@@ -96,8 +96,8 @@ def subset_of_sums(coefficients: Array, sums: Array, error: float, attack: str) 
     vector is as short. What is found is checked against the sums, so nothing is returned that they exclude.
     """
     count, rows = coefficients.shape
-    if rows > MOST_ROWS:
-        raise InvalidArgument(f"{attack} reads a view of at most {MOST_ROWS} records but was given one of {rows}.")
+    if rows > MAX_ROWS:
+        raise InvalidArgument(f"{attack} reads a view of at most {MAX_ROWS} records but was given one of {rows}.")
     scaled = [[round(float(value) / error) for value in column] for column in coefficients.T]
     basis = [[2 * (place == row) for place in range(rows)] + [0] + scaled[row] for row in range(rows)]
     basis.append([-1] * rows + [1] + [-round(float(value) / error) for value in sums])

@@ -13,7 +13,7 @@ from .label_gradients import subset_of_sums
 
 Array = NDArray[np.float64]
 
-MOST_COLUMNS = 8
+MAX_COLUMNS = 8
 """Binary columns that are searched for: every row is looked up among the sums of all subsets of their steps."""
 NEAR, APART = 64, 4096
 """Differences that recur lie within 64 steps of the grid; two columns' steps differ by more than 4096."""
@@ -39,7 +39,7 @@ def labels_from_losses(view: LossView) -> Array:
     return subset_of_sums(view.scores, sums, rows * view.error, "Reading losses")
 
 
-def column_steps(view: JointScoreView, columns: int = MOST_COLUMNS) -> list[float]:
+def column_steps(view: JointScoreView, columns: int = MAX_COLUMNS) -> list[float]:
     """The steps that binary columns of the other party make in the scores: the differences that recur most, no sums of others.
 
     *Where it comes from:* docs/cryptography.md, joint scores; the same arithmetic as a search for the generators of a lattice.
@@ -52,7 +52,7 @@ def column_steps(view: JointScoreView, columns: int = MOST_COLUMNS) -> list[floa
         columns: how many are searched for, at most 8.
     """
     view = require(view, JointScoreView, "Searching steps")
-    wanted = whole("columns", columns, 1, MOST_COLUMNS)
+    wanted = whole("columns", columns, 1, MAX_COLUMNS)
     distinct = np.unique(np.round(view.scores / view.step).astype(np.int64))
     differences = np.sort((distinct[None, :] - distinct[:, None])[np.triu_indices(len(distinct), 1)])
     starts = np.flatnonzero(np.diff(differences, prepend=-1000) > NEAR)
@@ -67,7 +67,7 @@ def column_steps(view: JointScoreView, columns: int = MOST_COLUMNS) -> list[floa
     return found
 
 
-def column_values(view: JointScoreView, columns: int = MOST_COLUMNS) -> Array:
+def column_values(view: JointScoreView, columns: int = MAX_COLUMNS) -> Array:
     """(rows, found columns) which value each column has, 1 for the one of larger score; `UNREAD` rows fit no values.
 
     A row's score above the lowest one is the sum of the steps of its columns, if some row has the value of smaller score in

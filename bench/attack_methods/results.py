@@ -20,7 +20,7 @@ from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 Array = NDArray[np.float64]
 RESAMPLES = 2000
-MOST_DECIBELS = 150.0
+MAX_DECIBELS = 150.0
 """What a reconstruction counts as that is right to the last bit, whose ratio is infinite."""
 
 
@@ -119,9 +119,9 @@ def bootstrap(
 
 
 def psnr(original: Array, reconstruction: Array) -> float:
-    """Peak signal-to-noise ratio in decibels, of pictures whose values reach from 0 to 1; at most `MOST_DECIBELS`."""
+    """Peak signal-to-noise ratio in decibels, of pictures whose values reach from 0 to 1; at most `MAX_DECIBELS`."""
     error = float(np.mean((_inside(original) - _inside(reconstruction)) ** 2))
-    return MOST_DECIBELS if error == 0 else min(MOST_DECIBELS, -10 * float(np.log10(error)))
+    return MAX_DECIBELS if error == 0 else min(MAX_DECIBELS, -10 * float(np.log10(error)))
 
 
 WINDOW = 7

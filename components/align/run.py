@@ -168,7 +168,7 @@ class Settlement(Preflight):
             raise Refusal(problem)
         self.found = None if self.counted is None else self.counted.count()
         if self.wanted is not None and self.found != self.wanted:
-            raise Refusal(f"The other party sent {self.stage} of records that are none of the {self.wanted} matches.")
+            raise Refusal(f"The other party sent {self.stage} of records that are not among the {self.wanted} matches.")
         return {"rows": self.found}
 
     def commit(self, hosts: dict[str, Document]) -> Document:

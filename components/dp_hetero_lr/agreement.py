@@ -304,7 +304,7 @@ def accept_terms(
     rounds = list(terms.flipback_epochs)
     planned = settings.flipback.planned_epochs(descent.epochs) if settings.privacy == NONE else []
     if rounds != planned[: len(rounds)]:
-        raise Refusal("The guest plans more flipback rounds, or other ones, than max_rounds and epochs allow.")
+        raise Refusal("The guest's flipback epochs do not follow from max_rounds and epochs.")
     if rounds and terms.models > 1:
         raise Refusal(
             "The guest plans rounds of flipback with more than two classes; this host does not train with them."

@@ -233,14 +233,14 @@ class TrainSettings:
     )
 
     def __post_init__(self) -> None:
-        steps = self.batch_size is not None or self.solver == "per_epoch" or self.hindrance_to_cross_product()
+        steps = self.batch_size is not None or self.solver == "per_epoch" or self.cross_product_blocker()
         for pace, default in (STEP_BY_STEP if steps else ALL_AT_ONCE)._asdict().items():
             if getattr(self, pace) is None:
                 object.__setattr__(self, pace, default)
 
     # What goes together; the client asks the same. Each check raises ValueError with one sentence, or says nothing.
 
-    def hindrance_to_cross_product(self) -> str:
+    def cross_product_blocker(self) -> str:
         """What of the settings the cross product cannot do, whose update rule must be linear in the weights; "" if nothing."""
         optimizer = self.optimizer or {"method": "sgd", "penalty": "l2"}
         if optimizer["method"] != "sgd":
@@ -256,18 +256,18 @@ class TrainSettings:
 
         The cross product keeps the weights shared between the parties, so that its update rule must be linear in them.
         """
-        hindrance = self.hindrance_to_cross_product()
+        blocker = self.cross_product_blocker()
         needed = "sigmoid exact" if self.sigmoid == "exact" else ""
         if self.family == "gaussian":
             needed = "family gaussian"
         if self.solver == PER_EPOCH and needed:
             raise Refusal(f"solver is per_epoch, but {needed} needs solver cross_product.")
-        if hindrance and (needed or self.solver == CROSS_PRODUCT):
+        if blocker and (needed or self.solver == CROSS_PRODUCT):
             reason = needed or "solver cross_product"
             raise Refusal(
-                f"{hindrance}, which {reason} cannot have: its weights stay shared, and only sgd is linear in them."
+                f"{blocker}, which {reason} cannot have: its weights stay shared, and only sgd is linear in them."
             )
-        return self.solver or (PER_EPOCH if hindrance else CROSS_PRODUCT)
+        return self.solver or (PER_EPOCH if blocker else CROSS_PRODUCT)
 
     def descent(self) -> Descent:
         """What every party reads of these settings, the solver that they choose among it."""
@@ -286,9 +286,9 @@ class TrainSettings:
                     "to label for labels alone, at all parties; the epsilon of flips is a parameter of label_flip."
                 )
             return
-        hindrance = self._hindrance_to_noise(warm_start)
-        if hindrance:
-            raise Refusal(f"privacy is {self.privacy}, but {hindrance}.")
+        blocker = self._noise_blocker(warm_start)
+        if blocker:
+            raise Refusal(f"privacy is {self.privacy}, but {blocker}.")
 
     @property
     def noise_kind(self) -> str:
@@ -303,7 +303,7 @@ class TrainSettings:
                 "or train with noise on one split."
             )
 
-    def _hindrance_to_noise(self, warm_start: Document | None) -> str:
+    def _noise_blocker(self, warm_start: Document | None) -> str:
         if self.family != "binomial":
             return "family is gaussian, whose loss would need noise on the squared targets, too; it is offered for binomial"
         if self.sigmoid != "taylor":
@@ -335,9 +335,9 @@ class TrainSettings:
             raise Refusal(
                 f"There are {len(told)} classes, {class_names(told)}; more than two must be whole numbers below 2^31."
             )
-        hindrance = self._hindrance_to_classes()
-        if hindrance:
-            raise Refusal(f"There are {len(told)} classes, {class_names(told)}, but {hindrance}; {_OF_MORE}.")
+        blocker = self._classes_blocker()
+        if blocker:
+            raise Refusal(f"There are {len(told)} classes, {class_names(told)}, but {blocker}; {_OF_MORE}.")
 
     def accept_classes(self, classes: Sequence[float]) -> None:
         """At a host: the agreed classes must be ones that the job's parameters train."""
@@ -345,7 +345,7 @@ class TrainSettings:
         if self.family != "binomial" and tuple(classes) != BINARY:
             raise Refusal(f"The guest plans {len(classes)} classes, but family {self.family} has none.")
 
-    def _hindrance_to_classes(self) -> str:
+    def _classes_blocker(self) -> str:
         if self.privacy != NONE:
             return f"privacy is {self.privacy}"
         if self.sigmoid != "taylor":
@@ -353,7 +353,7 @@ class TrainSettings:
         if self.flipback.mode not in ("auto", "none"):
             return f"flipback.mode is {self.flipback.mode}"
         if self.resolved_solver() == PER_EPOCH:
-            return self.hindrance_to_cross_product() or "solver is per_epoch"
+            return self.cross_product_blocker() or "solver is per_epoch"
         return ""
 
 

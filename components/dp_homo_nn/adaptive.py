@@ -81,8 +81,8 @@ def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | 
     """The step of an adaptive training, None with uniform noise; refuses settings that have no account with it."""
     if settings.noise_spread != ADAPTIVE:
         return None
-    for hindrance in _hindrances(settings):
-        raise Refusal(f"noise_spread is adaptive, but {hindrance}.")
+    for blocker in _blockers(settings):
+        raise Refusal(f"noise_spread is adaptive, but {blocker}.")
     assert settings.epsilon is not None and groups is not None
     epsilon = settings.adaptive["contribution_share"] * settings.epsilon
     return ContributionStep(
@@ -101,7 +101,7 @@ def calibrated_beside(settings: TrainSettings, terms: RoundTerms, step: Contribu
     return terms.with_noise(noise_beside([(step.event, 1)], event_of, count, settings.epsilon, settings.delta))
 
 
-def _hindrances(settings: TrainSettings) -> Iterator[str]:
+def _blockers(settings: TrainSettings) -> Iterator[str]:
     if settings.epsilon is None:
         yield "epsilon is not set, which is divided between contributions and rounds; set it in place of the noise"
     if settings.aggregation == SHUFFLE:

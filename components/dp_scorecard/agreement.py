@@ -56,7 +56,7 @@ class ScorecardTerms:
             counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
             return cls(**{**wire, "counts": counts, "multipliers": tuple(map(float, wire["multipliers"]))})
         except (KeyError, TypeError) as error:
-            raise Refusal("The guest's terms are none of dp_scorecard.") from error
+            raise Refusal("The guest sent invalid dp_scorecard terms.") from error
 
     def to_wire(self) -> Document:
         """Builtins."""

@@ -43,7 +43,7 @@ def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
     for name, count, strange in zip(names, counts, wrong):
         if strange:
             raise bad_feature(
-                name, f"has a value that is none of its bins, which are numbered from 0 to {count - 1}; bin it before"
+                name, f"contains a value that is not a bin number (0 to {count - 1}); run dp_binning first"
             )
     starts = np.array([0, *accumulate(sizes.counts)][:-1])
     places = feature_blocks(frame).mapValues(partial(_places, starts=starts))

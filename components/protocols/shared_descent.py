@@ -167,22 +167,22 @@ class Start:
     states: Sequence[Document | None] | None = None
 
 
-# From a step to the guest's word on it
+# From a step to the guest's decision on it
 #
 # The message with the hidden weights of a step also says what is to say of earlier ones: the hidden losses of the steps
-# that finished last, a host's share of the losses of those before, the guest's word on those before them. So a step waits
-# for one message, where each on its own would take four; and the guest's word on some steps comes when up to two more have
+# that finished last, a host's share of the losses of those before, the guest's decision on those before them. So a step waits
+# for one message, where each on its own would take four; and the guest's decision on some steps comes when up to two more have
 # run. Where the bounds allow no such steps (`TrainingTerms.pace`), or where other messages follow, the three are sent one
 # after the other (`SharedSteps._settle`).
 
 _MESSAGES_TO_WORD = 3
-"""Hidden losses, shares of losses, the guest's word."""
+"""Hidden losses, shares of losses, the guest's decision."""
 GUEST = 0
 """Its position among the data parties."""
 
 
 @dataclass(frozen=True)
-class Word:
+class Decision:
     """What the guest says after an epoch: GOES_ON, or why training ends with it."""
 
     epoch: int
@@ -195,13 +195,13 @@ class Word:
 
 @dataclass(repr=False)
 class CheckedSteps:
-    """Steps whose losses the guest looks at together, on their way to its word.
+    """Steps whose losses the guest looks at together, on their way to its decision.
 
     Attributes:
         ctx, epoch: of the epoch that they belong to; ``last``: they end it.
         losses, shares: this party's part of their losses, and its share of the weights after them, of every model.
-        hidden_of_others: what the others said about the losses.
-        state: at the guest its word.
+        peers_masked_losses: what the others said about the losses.
+        state: at the guest its decision.
     """
 
     ctx: Context
@@ -210,12 +210,12 @@ class CheckedSteps:
     last: bool
     losses: Sequence[StepLosses]
     shares: Sequence[DescentShare]
-    hidden_of_others: Messages = ()
+    peers_masked_losses: Messages = ()
     state: str | None = None
 
 
 Judge = Callable[[CheckedSteps, list[float]], str]
-"""The guest's word on some steps, from every model's mean loss over their rows without its constant, penalty included."""
+"""The guest's decision on some steps, from every model's mean loss over their rows without its constant, penalty included."""
 
 
 class SharedSteps:
@@ -284,30 +284,30 @@ class SharedSteps:
             for share, of_batch, of_all in zip(self._shares, masks, exchanged)
         ]
 
-    def run_epoch(self, ctx: Context, epoch: int, judge: Judge | None = None) -> list[Word]:
-        """One step for every batch; the guest's words that arrived meanwhile, of this epoch or of earlier ones.
+    def run_epoch(self, ctx: Context, epoch: int, judge: Judge | None = None) -> list[Decision]:
+        """One step for every batch; the guest's decisions that arrived meanwhile, of this epoch or of earlier ones.
 
-        A word other than GOES_ON is the last one. Then this party's shares are those after the epoch that it is about.
+        A decision other than GOES_ON is the last one. Then this party's shares are those after the epoch that it is about.
 
         Raises:
-            ValueError: the guest's word is that training diverged.
+            ValueError: the guest's decision is that training diverged.
         """
-        words: list[Word] = []
+        decisions: list[Decision] = []
         self._prepare(ctx.sub_ctx("prepare"), epoch)
         groups = self._groups()
         for group_ctx, batches in ctx.on_batches.ctxs_zip(groups):
             for step_ctx, batch in group_ctx.sub_ctx("steps").ctxs_zip(batches):
-                words += self._step(step_ctx, batch, epoch, judge)
-                if _end(words):
-                    return words
+                decisions += self._step(step_ctx, batch, epoch, judge)
+                if _end(decisions):
+                    return decisions
             losses = [descent.take_losses() for descent in self._descents]
             shares = [descent.share for descent in self._descents]
             self._finished = CheckedSteps(ctx, epoch, batches, batches is groups[-1], losses, shares)
             if not self._pace.lags or self._is_settled_after(epoch) and self._finished.last:
-                words += self._settle(group_ctx.sub_ctx("settle"), judge)
-                if _end(words):
-                    return words
-        return words
+                decisions += self._settle(group_ctx.sub_ctx("settle"), judge)
+                if _end(decisions):
+                    return decisions
+        return decisions
 
     def passes(self, loss: float) -> bool:
         """Whether a loss that a `Judge` got, its constant added, is one that a training within its bounds can have."""
@@ -319,44 +319,46 @@ class SharedSteps:
         return [numbers[first : first + size] for first in range(0, len(numbers), size)]
 
     def _is_settled_after(self, epoch: int) -> bool:
-        """Whether no word is missing after the epoch: where other messages follow than those of the next step."""
+        """Whether no decision is missing after the epoch: where other messages follow than those of the next step."""
         ends = epoch + 1 == self._terms.descent.epochs or epoch + 1 in self._terms.score_epochs
         return ends or not self._prepared[0].left
 
-    def _settle(self, ctx: Context, judge: Judge | None) -> list[Word]:
+    def _settle(self, ctx: Context, judge: Judge | None) -> list[Decision]:
         """Say all that is left to say of steps that have run."""
-        words: list[Word] = []
+        decisions: list[Decision] = []
         for message_ctx, _ in ctx.ctxs_zip(range(_MESSAGES_TO_WORD)):
             _, said = self._exchange(message_ctx, None, judge)
-            words += said
-            if _end(words):
+            decisions += said
+            if _end(decisions):
                 break
-        return words
+        return decisions
 
-    def _exchange(self, ctx: Context, weights: list[int] | None, judge: Judge | None) -> tuple[Messages, list[Word]]:
+    def _exchange(
+        self, ctx: Context, weights: list[int] | None, judge: Judge | None
+    ) -> tuple[Messages, list[Decision]]:
         """One message each way between every two data parties that have something to say.
 
         Args:
             weights: hidden ones of a step; None without a step.
 
         Returns:
-            The others' hidden weights, and the guest's word if it is one on an epoch.
+            The others' hidden weights, and the guest's decision if it is one on an epoch.
         """
         finished, hidden, opened = self._finished, self._hidden, self._opened
-        own_word = opened.state if opened else None
-        # Nobody reads what a message says beside a word that ends training.
-        goes_on = own_word in (None, GOES_ON)
+        own_decision = opened.state if opened else None
+        # Nobody reads what a message says beside a decision that ends training.
+        goes_on = own_decision in (None, GOES_ON)
         losses = [factors for of_model in finished.losses for factors in of_model.hidden()] if finished else []
         to_all = weights is not None or finished is not None
         is_guest, peers = self._columns.is_guest, self._columns.peers(ctx)
         for position, party in peers.items():
             to_guest = hidden is not None and position == GUEST
-            if to_all or to_guest or own_word is not None:
+            if to_all or to_guest or own_decision is not None:
                 message = {
                     "hidden_weights": weights if weights and goes_on else [],
                     "hidden_losses": losses if goes_on else [],
                     "loss_shares": self._loss_shares(hidden) if hidden and to_guest else [],
-                    "training_state": own_word,
+                    "training_state": own_decision,
                 }
                 party.put("step", message)
         received = {
@@ -364,28 +366,28 @@ class SharedSteps:
             for position, party in peers.items()
             if to_all or hidden and is_guest or opened and position == GUEST
         }
-        words: list[Word] = []
+        decisions: list[Decision] = []
         if opened:
-            words = self._take_word(opened, own_word if is_guest else received[GUEST]["training_state"])
-            if _end(words):
-                return [], words
+            decisions = self._take_decision(opened, own_decision if is_guest else received[GUEST]["training_state"])
+            if _end(decisions):
+                return [], decisions
         if hidden and judge:
             hidden.state = judge(hidden, self._means(hidden, [message["loss_shares"] for message in received.values()]))
         if finished:
-            finished.hidden_of_others = [message["hidden_losses"] for message in received.values()]
+            finished.peers_masked_losses = [message["hidden_losses"] for message in received.values()]
         self._finished, self._hidden, self._opened = None, finished, hidden
-        return [message["hidden_weights"] for message in received.values()], words
+        return [message["hidden_weights"] for message in received.values()], decisions
 
-    def _take_word(self, steps: CheckedSteps, state: str | None) -> list[Word]:
-        """The guest's word on some steps: go back to them if training ends there."""
+    def _take_decision(self, steps: CheckedSteps, state: str | None) -> list[Decision]:
+        """The guest's decision on some steps: go back to them if training ends there."""
         if state == GOES_ON:
-            return [Word(steps.epoch, state)] if steps.last else []
+            return [Decision(steps.epoch, state)] if steps.last else []
         refuse_divergence(state)
         if state not in (CONVERGED, EXHAUSTED):
-            raise Refusal(f"The guest's word on epoch {steps.epoch + 1} is {state!r}, none that this version knows.")
+            raise Refusal(f"The guest's decision on epoch {steps.epoch + 1} must be one that this version knows, got {state!r}.")
         for descent, share in zip(self._descents, steps.shares):
             descent.go_back(share)
-        return [Word(steps.epoch, state)]
+        return [Decision(steps.epoch, state)]
 
     def _loss_shares(self, steps: CheckedSteps) -> list[int]:
         """At a host: its share of the losses, for every model added up and hidden, for the guest.
@@ -396,12 +398,12 @@ class SharedSteps:
         deviation = LOSS_DEVIATION if self.shows_losses else UNSHOWN_DEVIATION / hosts
         return [
             losses.share(hidden, rows, loss_part(deviation, sum(rows)))
-            for losses, hidden in zip(steps.losses, self._of_each_model(steps.hidden_of_others))
+            for losses, hidden in zip(steps.losses, self._of_each_model(steps.peers_masked_losses))
         ]
 
     def _means(self, steps: CheckedSteps, shares_of_others: Messages) -> list[float]:
         """At the guest: every model's mean loss over the rows of these steps without its constant, penalty included."""
-        rows, hidden = self._rows_of(steps.batches), self._of_each_model(steps.hidden_of_others)
+        rows, hidden = self._rows_of(steps.batches), self._of_each_model(steps.peers_masked_losses)
         return [
             losses.open(of_model, [share for (share,) in of_hosts], rows)
             for losses, of_model, of_hosts in zip(steps.losses, hidden, self._of_each_model(shares_of_others))
@@ -414,15 +416,15 @@ class SharedSteps:
         """What ``work()`` does with messages of the others. A sub-class may have all parties wait for its success."""
         return work()
 
-    def _step(self, ctx: Context, batch: int, epoch: int, judge: Judge | None) -> list[Word]:
+    def _step(self, ctx: Context, batch: int, epoch: int, judge: Judge | None) -> list[Decision]:
         models = len(self._descents)
         of_batch = slice(batch * models, (batch + 1) * models)
         steps = [prepared.take() for prepared in self._prepared[of_batch]]
         own = [number for descent, step in zip(self._descents, steps) for number in descent.hidden_weights(step)]
-        hidden_of_others, words = self._exchange(ctx, own, judge)
-        if _end(words):
-            return words
-        hidden, heads = self._of_each_model(hidden_of_others), []
+        peers_masked_losses, decisions = self._exchange(ctx, own, judge)
+        if _end(decisions):
+            return decisions
+        hidden, heads = self._of_each_model(peers_masked_losses), []
         for descent, share, step, of_model in zip(self._descents, self._shares[of_batch], steps, hidden):
             heads.extend(descent.receive(share, step, of_model))
         heads_of_others: list = []
@@ -432,7 +434,7 @@ class SharedSteps:
             self._columns.peers(ctx)[0].put("leading_bits", heads)
         for descent, of_model in zip(self._descents, self._of_each_model(heads_of_others)):
             descent.move(epoch, of_model)
-        return words
+        return decisions
 
     def _of_each_model(self, messages: Messages) -> list[list[Sequence]]:
         """For every model, the part of every message that speaks of it."""
@@ -445,6 +447,6 @@ class SharedSteps:
         ]
 
 
-def _end(words: Sequence[Word]) -> bool:
-    """Whether training ends with the last of the guest's words."""
-    return any(word.ends for word in words)
+def _end(decisions: Sequence[Decision]) -> bool:
+    """Whether training ends with the last of the guest's decisions."""
+    return any(decision.ends for decision in decisions)

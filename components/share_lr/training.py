@@ -36,12 +36,12 @@ from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.score_counts import CountedLosses
 from ..protocols.shared_descent import (
     CheckedSteps,
+    Decision,
     JointColumns,
     Keys,
     LossConsent,
     SharedSteps,
     Start,
-    Word,
     exchange_keys,
 )
 from ..protocols.training_terms import Descent, TrainingTerms
@@ -264,15 +264,15 @@ class Progress:
     converged: bool = False
     losses: list[float] = field(default_factory=list)
 
-    def ends(self, words: list[Word]) -> bool:
-        """Take the guest's words in; returns whether training ends with the last of them."""
-        for word in words:
-            self.epochs_run, self.converged = word.epoch + 1, word.state == CONVERGED
-        return any(word.ends for word in words)
+    def ends(self, decisions: list[Decision]) -> bool:
+        """Take the guest's decisions in; returns whether training ends with the last of them."""
+        for decision in decisions:
+            self.epochs_run, self.converged = decision.epoch + 1, decision.state == CONVERGED
+        return any(decision.ends for decision in decisions)
 
 
-class LossJudge:
-    """The guest's word on an epoch, of which it alone sees the loss."""
+class StoppingRule:
+    """The guest's decision on an epoch, of which it alone sees the loss."""
 
     def __init__(self, training: JoinedTraining, progress: Progress) -> None:
         self._training, self._descent, self._progress = training, training.descent, progress
@@ -295,7 +295,7 @@ class LossJudge:
 def run_epochs(ctx: Context, training: JoinedTraining) -> Progress:
     """The epochs at either party."""
     progress = Progress()
-    judge = LossJudge(training, progress) if ctx.local.role == "guest" else None
+    judge = StoppingRule(training, progress) if ctx.local.role == "guest" else None
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):
         if progress.ends(training.run_epoch(epoch_ctx, epoch, judge)):
             break

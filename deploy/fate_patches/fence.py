@@ -50,7 +50,7 @@ ALLOW = "FATE_DP_FENCE_ALLOW"
 OURS = {name.removesuffix(".py") for name in os.listdir(os.path.dirname(os.path.abspath(__file__)))}
 NEVER = frozenset((*sys.stdlib_module_names, "numpy", "pandas", "torch", "fate_utils", *OURS))
 # Of a peer's table: ways to write keys and values, kinds of partitioners, and how many partitions it may announce.
-SERDES_TYPES, PARTITIONER_TYPES, MOST_PARTITIONS = range(2), range(4), 1 << 14
+SERDES_TYPES, PARTITIONER_TYPES, MAX_PARTITIONS = range(2), range(4), 1 << 14
 
 MAKERS = {**NUMBERS, **OTHERS}
 _known: dict[tuple[str, str], Name] = {}
@@ -165,7 +165,7 @@ def pulled(federation: Any, name: str, tag: str, party: Any, meta: Any) -> Any:
         meta.key_serdes_type not in SERDES_TYPES
         or meta.value_serdes_type not in SERDES_TYPES
         or meta.partitioner_type not in PARTITIONER_TYPES
-        or not 1 <= meta.num_partitions <= MOST_PARTITIONS
+        or not 1 <= meta.num_partitions <= MAX_PARTITIONS
     ):
         raise refused("announces a table of a form that FATE does not send")
     return federation.pull_table(name=name, tag=tag, parties=[party], table_metas=[meta])[0]

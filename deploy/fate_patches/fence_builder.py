@@ -11,11 +11,11 @@ import re
 if __package__:
     from . import fence_classes as classes
     from .fence_classes import check_fields, demand, fits, once, real
-    from .fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused
+    from .fence_reader import ATOMS, MAX_NESTED, NOTHING, Beside, Made, Name, refused
 else:
     import fence_classes as classes  # type: ignore[no-redef]
     from fence_classes import check_fields, demand, fits, once, real  # type: ignore[no-redef]
-    from fence_reader import ATOMS, MOST_NESTED, NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
+    from fence_reader import ATOMS, MAX_NESTED, NOTHING, Beside, Made, Name, refused  # type: ignore[no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # an object counts beside its numbers.
 MEMORY_PER_BYTE, MEMORY_TO_BEGIN_WITH, OBJECT = 64, 1 << 20, 512
 TOO_LARGE = f"more than {MEMORY_PER_BYTE} bytes of numbers for each byte of its own"
-TOO_DEEP = f"a value that is nested deeper than {MOST_NESTED} levels"
+TOO_DEEP = f"a value that is nested deeper than {MAX_NESTED} levels"
 BEGUN = object()
 
 
@@ -51,7 +51,7 @@ class Builder:
             return found
         self.done[id(value)] = BEGUN
         self.depth += 1
-        demand(self.depth <= MOST_NESTED, TOO_DEEP)
+        demand(self.depth <= MAX_NESTED, TOO_DEEP)
         made = PARTS[kind](self, value)
         self.depth -= 1
         self.done[id(value)] = made
@@ -207,7 +207,7 @@ DIGITS = {
     "b": {base: re.compile(b"-?[" + digits + b"]+") for base, digits in BASES.items()},
 }
 # An exponent is one of 16, and a number of that many digits.
-LARGEST_EXPONENT = 1 << 16
+MAX_EXPONENT = 1 << 16
 
 
 def has_form(state: bytes, form: str) -> bool:
@@ -225,7 +225,7 @@ def has_form(state: bytes, form: str) -> bool:
     for part in form:
         if part == "e":
             exponent, at = int.from_bytes(state[at : at + 4], "little", signed=True), at + 4
-            if abs(exponent) > LARGEST_EXPONENT:
+            if abs(exponent) > MAX_EXPONENT:
                 return False
             continue
         digits, end = DIGITS[part].get(state[at : at + 4]), at + 12 + int.from_bytes(state[at + 4 : at + 12], "little")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .fence_builder import Builder, Makers
 
-MOST_DIMENSIONS, LONGEST, LONGEST_HEADER = 32, 1 << 48, 4096
+MAX_DIMENSIONS, LONGEST, LONGEST_HEADER = 32, 1 << 48, 4096
 # As numpy writes the kinds of arrays that have neither fields nor units of time, and as safetensors writes them.
 NUMPY_KIND = re.compile(r"b1|[iu][1248]|f[248]|c8|c16|O8|[SU][1-9][0-9]{0,5}")
 SAFE_KIND = re.compile(r"BOOL|[UI](?:8|16|32|64)|F(?:16|32|64)")
@@ -53,7 +53,7 @@ def is_count(value: Any) -> bool:
 
 
 def is_shape(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(map(is_count, value))
+    return type(value) is tuple and len(value) <= MAX_DIMENSIONS and all(map(is_count, value))
 
 
 def numpy_kind(builder: Builder, made: Made) -> Any:

@@ -21,9 +21,9 @@ ATOMS = frozenset((str, bytes, int, float, bool, type(None)))
 TEXTS = frozenset((str, bytes))
 # Keys of a dictionary or set in which not all are texts. Python's hash of a number is public, so that a peer can choose
 # numbers that take a time in proportion to the square of how many they are: some seconds for this many.
-MOST_NUMBERS = 1 << 16
-LARGEST_KEY = 1 << 63
-MOST_NESTED, HIGHEST_PROTOCOL = 100, 5
+MAX_NUMBERS = 1 << 16
+MAX_KEY = 1 << 63
+MAX_NESTED, HIGHEST_PROTOCOL = 100, 5
 NOTHING: Any = object()
 
 
@@ -82,7 +82,7 @@ def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> t
         raise
     except (IndexError, ValueError, TypeError, struct.error, MemoryError) as error:
         raise refused(f"is no sound pickle ({type(error).__name__})") from error
-    return value, reading.containers > MOST_NESTED or reading.to_build, reading.position
+    return value, reading.containers > MAX_NESTED or reading.to_build, reading.position
 
 
 int32, uint32, uint64, float64 = (struct.Struct(layout).unpack_from for layout in ("<i", "<I", "<Q", ">d"))
@@ -216,7 +216,7 @@ def key_fits(key: Any, inside: bool = False) -> bool:
     """Whether a dictionary or a set may have this key; what is yet to be made is looked at again then."""
     kind = type(key)
     if kind is int:
-        return -LARGEST_KEY <= key < LARGEST_KEY
+        return -MAX_KEY <= key < MAX_KEY
     if kind is tuple:
         return not inside and all(key_fits(each, True) for each in key)
     return kind in ATOMS or (kind is Made and not inside)
@@ -226,8 +226,8 @@ def check_keys(keys: list, size: int) -> None:
     """Refuse keys of which all others could be made to wait."""
     if TEXTS.issuperset(map(type, keys)):
         return
-    if size > MOST_NUMBERS:
-        raise refused(f"has a dictionary or set of more than {MOST_NUMBERS} keys that are not all texts")
+    if size > MAX_NUMBERS:
+        raise refused(f"has a dictionary or set of more than {MAX_NUMBERS} keys that are not all texts")
     if not all(map(key_fits, keys)):
         raise refused("has a key that is neither a text, a number of 64 bits, nor a tuple of these")
 

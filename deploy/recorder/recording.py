@@ -48,7 +48,7 @@ from .fate_values import plain_form
 logger = logging.getLogger(__name__)
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 TOO_LARGE = "the view has its record_bytes already"
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Recorder:
 
     def tell(self, sentence: str) -> None:
         """Say what went wrong in the task's log and in the view."""
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             logger.warning(sentence, exc_info=sys.exc_info()[0] is not None)
             self.problems.append(sentence)
 

@@ -170,7 +170,7 @@ class ForkServer:
         if user != os.geteuid():
             connection.close()
             return ""
-        word, reason = self.hindrance(connection)
+        word, reason = self.blocker(connection)
         if not word:
             try:
                 self.fork(connection, poll)
@@ -181,7 +181,7 @@ class ForkServer:
         refuse(connection, word)
         return reason
 
-    def hindrance(self, connection: socket.socket) -> tuple[str, str]:
+    def blocker(self, connection: socket.socket) -> tuple[str, str]:
         """Why a task is to start cold: a word for it, and a sentence where this server is of no use any more."""
         if thread_count() > 1:
             return "threads", "it has a second thread, which does not live on in a fork"

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 DELTA = 1e-5
 EPSILONS = (8.0, 4.0, 1.0)
 ROWS, COLUMNS, TRANSFER = "rows", "columns", "transfer"
-LARGEST_WEIGHT = 4.0
+MAX_WEIGHT = 4.0
 # Published: about 15 in 100 of Lending Club's loans are charged off. Class 0 is Charged Off.
 PUBLIC_PRIOR = (0.15, 0.85)
-CLASS_WEIGHTS = {"prior": list(PUBLIC_PRIOR), "maximum": LARGEST_WEIGHT}
+CLASS_WEIGHTS = {"prior": list(PUBLIC_PRIOR), "maximum": MAX_WEIGHT}
 NUMBER_BINS = 12
 # Cut points that read no record: normal quantiles of numbers, which are in public units; indicators are cut in the middle.
 NUMBER_CUTS = tuple(NormalDist().inv_cdf(each / NUMBER_BINS) for each in range(1, NUMBER_BINS))

@@ -41,7 +41,7 @@ from .private_jobs import (
     EPSILONS,
     HORIZONTAL,
     KINDS,
-    LARGEST_WEIGHT,
+    MAX_WEIGHT,
     PUBLIC_PRIOR,
     ROWS,
     TRANSFER,
@@ -183,7 +183,7 @@ def key_of(study: PrivateStudy, loans: CleanLoans, seed: int, job: StudyJob) -> 
         "epsilons": list(job.epsilons),
         "delta": DELTA,
         "rounds": {name: asdict(rounds) for name, rounds in HORIZONTAL.items()},
-        "classes": [*PUBLIC_PRIOR, LARGEST_WEIGHT],
+        "classes": [*PUBLIC_PRIOR, MAX_WEIGHT],
         "trees": job.trees if job.kind == "label_flips_trees" else None,
     }
     return json.loads(json.dumps(key))

@@ -119,7 +119,7 @@ def _share(text: str) -> float:
     try:
         return float(Fraction(text.replace(" ", "")))
     except (ValueError, ZeroDivisionError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share, such as 0.5 or 2/3") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction such as 0.5 or 2/3") from error
 
 
 class ShareBar:

@@ -1,4 +1,4 @@
-"""The demo: label-private vertical logistic regression on breast-cancer data, through FATE-Flow, with its yardsticks."""
+"""The demo: label-private vertical logistic regression on breast-cancer data, through FATE-Flow, with its baselines."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def run_demo(run: Run) -> dict[str, Any]:
     declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
     copy = run.data / f"{PUBLIC_COPY}.csv"
     declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
-    trained, yardstick = run.together(
+    trained, baseline = run.together(
         partial(train_and_predict, run, "private", TrainingPlan(run.parties, PRIVATE, EPSILON, SCORED)),
         partial(train_and_predict, run, "not private", TrainingPlan(run.parties, PUBLIC, None, TRAINING)),
     )
@@ -179,7 +179,7 @@ def run_demo(run: Run) -> dict[str, Any]:
     models = {
         "private": federated_model("federated, labels flipped", trained),
         "guest_only": alone,
-        "not_private": federated_model("federated, no privacy", yardstick),
+        "not_private": federated_model("federated, no privacy", baseline),
     }
     run.output.mkdir(parents=True, exist_ok=True)
     pages = {name: job_page(run, name) for name in REPORTED}

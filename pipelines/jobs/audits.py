@@ -69,7 +69,7 @@ class AuditRequest:
         if not JOB_ID.fullmatch(self.job_id):
             raise InvalidArgument.of("JOB_ID", self.job_id, "the id of a job, of twelve digits or more")
 
-    def void(self, hindrance: str, entry: dict[str, Any] | None = None) -> Certificate:
+    def void(self, blocker: str, entry: dict[str, Any] | None = None) -> Certificate:
         """The certificate that says why nothing could be audited."""
         if entry is None:
             claim = Claim(
@@ -77,7 +77,7 @@ class AuditRequest:
             )
         else:
             claim = self.claim(entry)
-        return void(claim, self.confidence, hindrance)
+        return void(claim, self.confidence, blocker)
 
     def claim(self, entry: dict[str, Any]) -> Claim:
         """What a line of the ledger claims of this job."""

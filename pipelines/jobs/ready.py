@@ -119,7 +119,7 @@ def evaluation(parties: Parties | Federation, *scored: object, kind: str = "bina
     )
 
 
-# Vertical: label-private logistic regression, and the yardstick without privacy.
+# Vertical: label-private logistic regression, and the baseline without privacy.
 
 
 @dataclass(frozen=True)

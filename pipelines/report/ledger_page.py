@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SIZE = (4.6, 2.8)
 # Room before the first use and after the last one, as a share of what lies between; and where that is nothing, in seconds.
-MARGIN, LEAST_MARGIN = 0.04, 30.0
+MARGIN, MIN_MARGIN = 0.04, 30.0
 ABOVE_CAP = 1.2
 USE_COLUMNS = {
     "when (UTC)": "when",
@@ -261,7 +261,7 @@ def draw_course(axis: Axes, course: SpendingCourse, times: list[float]) -> None:
     """Steps of what was spent, below the dashed line of the cap; where no bound is known any more, a shaded rest."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    line, margin = course.line, max(LEAST_MARGIN, MARGIN * (max(times) - min(times)))
+    line, margin = course.line, max(MIN_MARGIN, MARGIN * (max(times) - min(times)))
     start, end = min(times) - margin, max(times) + margin
     known = [point for point in course.points if math.isfinite(point.amount)]
     unknown = [point.time for point in course.points if math.isinf(point.amount)]

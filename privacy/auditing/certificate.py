@@ -86,7 +86,7 @@ class Certificate:
 
     Attributes:
         confidence: at which ``lower_bound`` is stated.
-        evidence: of the audited run; None where nothing could be measured, and ``hindrance`` says why.
+        evidence: of the audited run; None where nothing could be measured, and ``blocker`` says why.
         control: the same of a run without privacy.
         repeated: whether a second run on the same input showed the very same, noise included.
         versions: of the programs that measured, by name.
@@ -97,7 +97,7 @@ class Certificate:
     confidence: float
     evidence: GuessEvidence | None = None
     control: GuessEvidence | None = None
-    hindrance: str = ""
+    blocker: str = ""
     repeated: bool = False
     versions: Mapping[str, str] = field(default_factory=lambda: versions_here())
     inputs: Mapping[str, str] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class Certificate:
     def __post_init__(self) -> None:
         strictly_within("confidence", self.confidence, 0, 1)
         measured = self.evidence is not None and self.control is not None
-        if bool(self.hindrance) == measured:
-            raise InvalidArgument("A certificate must hold either evidence and a control, or a hindrance.")
+        if bool(self.blocker) == measured:
+            raise InvalidArgument("A certificate must hold either evidence and a control, or a blocker.")
 
     @cached_property
     def found(self) -> BestBound | None:
@@ -155,7 +155,7 @@ class Certificate:
         if self.repeated:
             return REFUTED, REPEATED
         if self.found is None or self.refuting is None or self.broken is None:
-            return VOID, self.hindrance
+            return VOID, self.blocker
         claimed, broken = self.claim.epsilon, self.broken.epsilon
         if math.isinf(claimed):
             return VOID, "Nothing is claimed: the epsilon of what was released is infinite, so no audit can refute it."
@@ -210,9 +210,9 @@ class Certificate:
         return json.dumps(self.document(), indent=2, sort_keys=True) + "\n"
 
 
-def void(claim: Claim, confidence: float, hindrance: str, inputs: Mapping[str, str] | None = None) -> Certificate:
+def void(claim: Claim, confidence: float, blocker: str, inputs: Mapping[str, str] | None = None) -> Certificate:
     """The certificate of an audit that could not be made: it says why in one sentence."""
-    return Certificate(claim, confidence, hindrance=hindrance, inputs=inputs or {})
+    return Certificate(claim, confidence, blocker=blocker, inputs=inputs or {})
 
 
 def read(text: str) -> Certificate:
@@ -251,7 +251,7 @@ def _restored(given: dict[str, Any]) -> Certificate:
         confidence=given["confidence"],
         evidence=_evidence(given["evidence"]),
         control=_evidence(given["control"]),
-        hindrance=given["hindrance"],
+        blocker=given["blocker"],
         repeated=given["repeated"],
         versions=given["versions"],
         inputs=given["inputs"],

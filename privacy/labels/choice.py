@@ -21,7 +21,7 @@ import math
 from ..accounting.gaussian import gaussian_sigma
 from ..validation import check_epsilon, check_target, whole
 
-LEAST_EPSILON, MOST_EPSILON = 2.0**-10, 2.0**5
+MIN_EPSILON, MAX_EPSILON = 2.0**-10, 2.0**5
 HALVINGS = 60
 
 
@@ -49,7 +49,7 @@ def noise_over_flips(records: int, columns: int, models: int, epsilon: float, de
 
 def crossover(records: int, columns: int, models: int, delta: float) -> float | None:
     """The epsilon (nats) below which noise has the smaller variance; None where it is not between 2^-10 and 32."""
-    low, high = LEAST_EPSILON, MOST_EPSILON
+    low, high = MIN_EPSILON, MAX_EPSILON
     if not noise_over_flips(records, columns, models, low, delta) < 1:
         return None
     if noise_over_flips(records, columns, models, high, delta) < 1:

@@ -22,7 +22,7 @@ from .entries import LABEL_DRAWS, Entry, Use, stored_event
 from .totals import FLIPS_OF_RECORDS, Charge, epsilon_of_label_steps, known_total, spent_by_steps
 
 # Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
-MOST_POINTS = 16
+MAX_POINTS = 16
 USES = f"""
     SELECT r.entry_id, r.time, s.rounds, {", ".join(f"e.{item.name}" for item in fields(Entry))},
         {", ".join(f"r.{item.name}" for item in fields(Use))}
@@ -119,7 +119,7 @@ def _composed(steps: Sequence[Step], epsilon: Callable[[tuple[Charge, ...]], flo
     """The total at the first of every few steps, that of all these steps: never below what was spent then."""
     charged: Counter[Event] = Counter()
     found = []
-    for together in _parts(steps, MOST_POINTS):
+    for together in _parts(steps, MAX_POINTS):
         for _, event, rounds in together:
             charged[event] += rounds
         found.append(SpentAt(together[0][0], epsilon(tuple(charged.items()))))

@@ -71,7 +71,7 @@ DEFAULT_LOSS_CAP = 40
 opens the guest's own weights, which no cap withholds."""
 EVERY_COMPONENT = "every component"
 DEFAULT_RECORD_BYTES = 1 << 26
-MOST_RECORD_BYTES = 1 << 32
+MAX_RECORD_BYTES = 1 << 32
 DEFAULT_DATASET_CAP = BudgetCap(epsilon=8.0, delta=DEFAULT_DELTA)
 MODULE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
@@ -378,8 +378,8 @@ class _File:
         return frozenset(value)
 
     def record_bytes(self, value: Any) -> int:
-        allowed = f"a whole number from 1 to {MOST_RECORD_BYTES}"
-        return whole(self._named("record_bytes"), value, 1, MOST_RECORD_BYTES, allowed=allowed, error=InvalidPolicy)
+        allowed = f"a whole number from 1 to {MAX_RECORD_BYTES}"
+        return whole(self._named("record_bytes"), value, 1, MAX_RECORD_BYTES, allowed=allowed, error=InvalidPolicy)
 
     def budget(self, where: str, value: Any, default: BudgetCap) -> BudgetCap:
         content = self.mapping(where, value)

@@ -35,7 +35,7 @@ MAX_COUNTS = 1 << 30
 # No draw exceeds 64 times its scale, so that noise in units of 2^-28 counts fits an int64.
 MAX_LAPLACE_SCALE = 2.0**28
 # Below, noise is 0 but for a chance of e^-1000, which no float tells from it.
-LEAST_SPREAD = 1e-3
+MIN_SPREAD = 1e-3
 # Of delta for the slack of discrete noise; more than enough for a million counts and a sigma of one.
 SLACK_SHARE = 1e-2
 # Above the few roundings of products and roots of floats.
@@ -133,7 +133,7 @@ class LaplaceBinCountNoise:
     @property
     def sigma(self) -> float:
         """Standard deviation of the noise on each number, in counts: of the discrete law, whose ratio is e^(-1 / scale)."""
-        return 1 / (math.sqrt(2) * math.sinh(0.5 / self.scale)) if self.scale > LEAST_SPREAD else 0.0
+        return 1 / (math.sqrt(2) * math.sinh(0.5 / self.scale)) if self.scale > MIN_SPREAD else 0.0
 
     def event(self, observers: Sequence[str], rng: Rng = None) -> Event:
         """What to charge, once for all numbers, before the first of them is shown; ``rng`` is that of ``draw``."""

@@ -48,9 +48,9 @@ def main() -> int:
         table.add_column(heading, justify="left" if heading in ("combination", "why not") else "right")
     ran, good, why = 0, 0, []
     for combination in chosen:
-        if combination.hindrance:
-            why.append(f"{combination.name} ({combination.hindrance})")
-            table.add_row(combination.name, "", "", "", "", combination.hindrance)
+        if combination.blocker:
+            why.append(f"{combination.name} ({combination.blocker})")
+            table.add_row(combination.name, "", "", "", "", combination.blocker)
             continue
         passed, failed, skipped, seconds, output = run(combination, sys.argv[1:])
         ran, good = ran + 1, good + (not failed)

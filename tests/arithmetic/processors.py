@@ -19,10 +19,10 @@ OLD_PROCESSOR = {
 
 @dataclass(frozen=True)
 class Combination:
-    """Variables that are set while tests run; ``hindrance`` says why this processor cannot run them."""
+    """Variables that are set while tests run; ``blocker`` says why this processor cannot run them."""
 
     variables: dict
-    hindrance: str = ""
+    blocker: str = ""
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 from bench.attack_methods.gradient_inversion import SearchOptions
-from bench.attack_methods.results import MOST_DECIBELS, AttackResult, Cost, Yardstick, bootstrap, defence_of, psnr, ssim
+from bench.attack_methods.results import MAX_DECIBELS, AttackResult, Cost, Yardstick, bootstrap, defence_of, psnr, ssim
 from bench.attack_methods.round_views import clipped_view, plain_view
 from bench.attack_methods.table_inversion import TableColumns, invert_rows, likely_cells, recovered_cells
 from fate_dp.attacks.interval import Interval, share_interval
@@ -61,7 +61,7 @@ def test_views_of_other_rows_are_refused():
 
 def test_measures_of_pictures():
     picture = np.random.default_rng(0).random((1, 12, 12))
-    assert psnr(picture, picture) == MOST_DECIBELS
+    assert psnr(picture, picture) == MAX_DECIBELS
     assert psnr(np.zeros((1, 12, 12)), np.full((1, 12, 12), 0.1)) == pytest.approx(20)
     assert ssim(picture, picture) == pytest.approx(1)
     assert ssim(picture, 1 - picture) < 0

@@ -220,7 +220,7 @@ REFUSALS = {
     "larger than memory": "The ciphertexts of 5 records",
     "no ciphertext": "guest 9999: An encrypted column holds a value outside (0, n^2); it was not made under this key.",
     "a masked record wiped": "An encrypted column holds a value outside (0, n^2); it was not made under this key.",
-    "a masked record under another tag": "The other party sent shares of records that are none of the 5 matches.",
+    "a masked record under another tag": "The other party sent shares of records that are not among the 5 matches.",
 }
 PRIVATE = {
     "outside the range": (HOST, "Feature 'host secret 1' has"),

@@ -430,7 +430,7 @@ def test_steps_that_ran_before_the_guests_word_came_are_undone(runs):
 
 def test_a_word_of_the_guest_that_nobody_knows_ends_the_training(runs):
     for outcome in runs["a word that nobody knows"].values():
-        assert "The guest's word on epoch 1 is 'perhaps', none that this version knows." in outcome.error
+        assert "The guest's decision on epoch 1 must be one that this version knows, got 'perhaps'." in outcome.error
 
 
 def test_the_cross_product_trains_without_an_arbiter(runs):

@@ -101,8 +101,8 @@ def test_what_is_no_certificate_is_refused(text):
 
 
 def test_a_certificate_must_hold_counts_or_say_why_it_has_none():
-    for given in ({"hindrance": "why", "evidence": ALL_RIGHT, "control": ALL_RIGHT}, {}, {"evidence": ALL_RIGHT}):
-        with pytest.raises(InvalidArgument, match="either evidence and a control, or a hindrance"):
+    for given in ({"blocker": "why", "evidence": ALL_RIGHT, "control": ALL_RIGHT}, {}, {"evidence": ALL_RIGHT}):
+        with pytest.raises(InvalidArgument, match="either evidence and a control, or a blocker"):
             Certificate(CLAIM, 0.95, **given)
 
 

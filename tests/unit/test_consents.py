@@ -160,7 +160,7 @@ def test_the_guest_of_a_training_on_shares_keeps_no_loss_that_the_host_did_not_a
     descent = SimpleNamespace(family="binomial", epochs=3, early_stop="weight_diff", tol=1e-4)
     trained = SimpleNamespace(descent=descent, passes=lambda loss: True, shows_losses=False)
     progress = training.Progress()
-    training.LossJudge(trained, progress)(SimpleNamespace(epoch=0, ctx=MagicMock()), [0.1])
+    training.StoppingRule(trained, progress)(SimpleNamespace(epoch=0, ctx=MagicMock()), [0.1])
     assert progress.losses == []
 
 

@@ -273,7 +273,7 @@ def test_uses_stand_in_the_order_of_their_times(tmp_path):
 
 
 def test_of_many_steps_a_few_totals_are_composed_and_none_is_below_the_truth(tmp_path):
-    ledger, most = Ledger(tmp_path / "ledger.sqlite"), history.MOST_POINTS
+    ledger, most = Ledger(tmp_path / "ledger.sqlite"), history.MAX_POINTS
     for number in range(2 * most + 3):
         step(ledger, UNNAMED, PureDP(0.125), f"draw {number}")
     set_times(ledger)

@@ -54,7 +54,7 @@ def test_help_is_what_was_written(command, capsys):
 def test_a_share_is_a_number_or_a_fraction(text, capsys):
     with pytest.raises(SystemExit):
         run("prep", "lending-club", "--csv", "loan.csv", "--out", "out", "--most-missing", text)
-    assert f"--most-missing: {text!r} is no share, such as 0.5 or 2/3" in capsys.readouterr().err
+    assert f"--most-missing: {text!r} is not a fraction such as 0.5 or 2/3" in capsys.readouterr().err
 
 
 def test_every_option_reaches_the_manifest(raw, tmp_path):

@@ -35,7 +35,7 @@ TASKS = (
     ("predict", "reader_1", 7.1),
     ("predict", "psi_1", 11.2),
     ("predict", "dp_hetero_lr_0", 9.6),
-    ("yardstick", "dp_hetero_lr_0", 40.2),
+    ("baseline", "dp_hetero_lr_0", 40.2),
     ("guest alone", "local fit", 0.4),
 )
 
@@ -53,7 +53,7 @@ def page(result):
 def example_result(folder, solver="cross_product"):
     """A result such as the demo makes, with entries of real ledgers."""
     protocol = component_guarantee(demo.COMPONENT).protocol(solver)
-    jobs = ("train", "predict", "yardstick")
+    jobs = ("train", "predict", "baseline")
     return {
         "schema": "fate-dp/demo-result/3",
         "created": "2025-01-01T09:04:11+00:00",

@@ -131,7 +131,7 @@ def test_the_scale_says_what_points_mean():
 def test_a_document_is_read_as_it_was_written_and_nothing_else_is():
     assert Scorecard.from_json(DOCUMENT).to_json({"threshold": 0.5}) == DOCUMENT
     for broken in (None, {}, {"data": {}}, {**DOCUMENT, "meta": {}}):
-        with pytest.raises(ValueError, match="is no scorecard"):
+        with pytest.raises(ValueError, match="must be a scorecard"):
             Scorecard.from_json(broken)
 
 

@@ -48,7 +48,7 @@ def test_other_batches_than_the_parameters_give_are_refused(batches):
 
 
 def test_more_flipback_rounds_than_the_parameters_give_are_refused():
-    with pytest.raises(ValueError, match="more flipback rounds"):
+    with pytest.raises(ValueError, match="flipback epochs do not follow"):
         accept_terms({**FAIR, "flipback_epochs": [2, 4, 6]}, SETTINGS, None, OWN)
 
 
@@ -77,7 +77,7 @@ def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
         ({"mean_square_bits": 9}, "bound on mean squares"),
         ({"mean_square_bits": 1.0}, "bound on mean squares"),
         ({"correction_epochs": [3]}, "other corrections of the sigmoid"),
-        ({"flipback_epochs": [1, 3]}, "more flipback rounds, or other ones"),
+        ({"flipback_epochs": [1, 3]}, "flipback epochs do not follow"),
         ({"optimizer": {**FAIR["optimizer"], "alpha": FAIR["optimizer"]["alpha"] * 2}}, "optimizer is not that"),
         ({"optimizer": {**FAIR["optimizer"], "method": "adam"}}, "optimizer is not that"),
         ({"optimizer": {**FAIR["optimizer"], "optimizer_params": {"lr": 0.5}}}, "optimizer is not that"),

@@ -189,7 +189,7 @@ class Channel:
         line.kept_bytes += message.size
 
     def _pull(self, party: PartyId, line: _Line) -> _Message:
-        """The next message of a party; raises Malformed as soon as it is clear that it is none of ours."""
+        """The next message of a party; raises Malformed as soon as it is clear that it is not one of ours."""
         parts, size, mark, message, most = [], 0, _MORE, None, MAX_BYTES
         while mark == _MORE:
             part = self._federation.pull_bytes(name=QUEUE, tag=str(line.received), parties=[party])[0]

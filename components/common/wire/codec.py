@@ -181,7 +181,7 @@ class Reader:
         """The next letter, one of ``allowed``."""
         letter = self.data[self.at]
         if letter not in allowed:
-            raise Malformed("it holds another kind of value than a message of this name")
+            raise Malformed("wrong type of value for this message")
         self.at += 1
         return letter
 
@@ -263,7 +263,7 @@ class Reader:
         data, start, end, at = self.data, self.at, len(self.data), self.at
         for _ in range(count):
             if data[at] != BYTES:
-                raise Malformed("it holds another kind of value than a message of this name")
+                raise Malformed("wrong type of value for this message")
             length = data[at + 1]
             at += 2
             if length >= 0x80:

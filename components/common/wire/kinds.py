@@ -378,7 +378,7 @@ class Plain:
             elif letter in b"sb":
                 key = self._value(reader, levels)
             else:
-                raise Malformed("a dict in it has a key that is no text, integer or bytes")
+                raise Malformed("a dict in it has a key that is not text, an integer or bytes")
             if key in found:
                 raise Malformed("a dict in it has a key twice")
             found[key] = self._value(reader, levels)

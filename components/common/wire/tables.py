@@ -66,11 +66,11 @@ def received(facts: list[int], kind: Rows, pull: Callable[[TableMeta], KVTable])
 
 def _checked(facts: list[int]) -> list[int]:
     if len(facts) != FACTS.at_most:
-        raise codec.Malformed("it says of a table what no message says")
+        raise codec.Malformed("the header of a table has an unknown form")
     rows, partitions, key_form, partitioner = facts
     sized = rows >= 0 and 1 <= partitions <= MAX_PARTITIONS
     if not sized or key_form not in _KEY_FORMS or partitioner not in _PARTITIONERS:
-        raise codec.Malformed("it says of a table what no table is like")
+        raise codec.Malformed("the header of a table is out of range")
     return facts
 
 

@@ -26,7 +26,15 @@ from ...common.frames import Table, collect_column
 from ...protocols import optimizers
 from ...protocols.prediction_frames import probabilities
 from ...protocols.score_counts import CountedLosses
-from ...protocols.shared_descent import CheckedSteps, JointColumns, LossConsent, SharedSteps, Start, Word, exchange_keys
+from ...protocols.shared_descent import (
+    CheckedSteps,
+    Decision,
+    JointColumns,
+    LossConsent,
+    SharedSteps,
+    Start,
+    exchange_keys,
+)
 from ...protocols.training_terms import NOISE_CURVATURE, TrainingTerms
 from ..labels import Relabelling, one_vs_rest
 from ..model import PartyModel, note_loss
@@ -54,7 +62,7 @@ class CrossProduct:
             )
         rows = rows.mapValues(partial(_with_first_targets, terms=terms))
         training = SharedTraining(ctx, rows, model, self.noise)
-        judge = LossJudge(model, targets, training)
+        judge = StoppingRule(model, targets, training)
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             if epoch in terms.score_epochs:
                 rows = _with_next_targets(epoch_ctx, rows, model, targets, training, epoch)
@@ -80,7 +88,7 @@ class CrossProduct:
         training.finish(ctx.sub_ctx("finish"), model)
 
     def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
-        """Follow the guest's word after every epoch; returns the epochs that ran."""
+        """Follow the guest's decision after every epoch; returns the epochs that ran."""
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
             state = epoch_ctx.guest.get("training_state")
             optimizers.refuse_divergence(state)
@@ -105,17 +113,17 @@ def _with_next_targets(
     return rows
 
 
-def _ends(model: PartyModel, words: list[Word]) -> bool:
-    """Take the guest's words in; whether training ends with the last of them."""
+def _ends(model: PartyModel, decisions: list[Decision]) -> bool:
+    """Take the guest's decisions in; whether training ends with the last of them."""
     ends = False
-    for word in words:
-        model.start_epoch(word.epoch)
-        ends = model.ends(word.state)
+    for decision in decisions:
+        model.start_epoch(decision.epoch)
+        ends = model.ends(decision.state)
     return ends
 
 
-class LossJudge:
-    """The guest's word on steps: it adds up the losses of an epoch, tells the arbiter, and says how training goes on.
+class StoppingRule:
+    """The guest's decision on steps: it adds up the losses of an epoch, tells the arbiter, and says how training goes on.
 
     An epoch's loss is the mean per record, each batch's taken before its step and none opened alone; of several models
     it is the mean of theirs.

@@ -106,7 +106,7 @@ EPSILON0_TOLERANCE = 2e-3
 MIN_EPSILON = 1e-300
 # Relative: how far below the largest sampling probability that meets a client's target the one found may lie.
 SAMPLING_TOLERANCE = 1e-3
-LEAST_SAMPLING = 1e-8
+MIN_SAMPLING = 1e-8
 
 
 def secure_sum_of(terms: RoundTerms) -> SecureSum:
@@ -216,7 +216,7 @@ def _calibrated_sampling(terms: RoundTerms, epsilon: float, delta: float, relati
             enough = guess
         else:
             many = guess
-        if many < LEAST_SAMPLING:
+        if many < MIN_SAMPLING:
             raise UnreachableTarget(
                 f"epsilon {epsilon:g} at delta {delta:g} is out of reach beside a party with a larger one, however rarely "
                 "a record is sampled; ask for more, or use aggregation local."

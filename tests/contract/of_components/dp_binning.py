@@ -39,7 +39,7 @@ QUANTILES = {"range": [-4, 4], "quantiles": 4}
 RULES = {"x0": {"cuts": [0.0]}, "x2": QUANTILES, "x3": QUANTILES, "x4": {"range": [-2, 2], "bins": 3}}
 OTHERS = {"range": [-3, 3], "bins": 2}
 COLUMNS = {GUEST: 2, HOST: 3, SECOND_HOST: 1}
-MOST_BINS = {GUEST: 3 + 3, HOST: 5 + 5 + 4, SECOND_HOST: 3}
+MAX_BINS = {GUEST: 3 + 3, HOST: 5 + 5 + 4, SECOND_HOST: 3}
 """With one for missing values."""
 BINS_OF_QUANTILES = 3
 
@@ -97,7 +97,7 @@ def label_noise(played, tables, laplace=False):
     else:
         law, scale = "discrete_gaussian", process.noise_multiplier * math.sqrt(columns) * UNIT
         assert isinstance(process, Gaussian)
-    laws = tuple(Law(law, {"scale": scale}, MOST_BINS[host]) for host in (HOST, SECOND_HOST))
+    laws = tuple(Law(law, {"scale": scale}, MAX_BINS[host]) for host in (HOST, SECOND_HOST))
     unit = 1.0 if laplace else UNIT
 
     def made(results):
@@ -124,10 +124,7 @@ def record_noise(played, tables):
         bins = len(told_of(played, party, "events"))
         laws = (Law("discrete_laplace", {"scale": scale}, 2 * bins),)
         if party == GUEST:
-            laws = (
-                *(Law("discrete_laplace", {"scale": scale}, MOST_BINS[host]) for host in (HOST, SECOND_HOST)),
-                *laws,
-            )
+            laws = (*(Law("discrete_laplace", {"scale": scale}, MAX_BINS[host]) for host in (HOST, SECOND_HOST)), *laws)
 
         def made(results, party=party):
             events, others = counts_of(played, party, tables)

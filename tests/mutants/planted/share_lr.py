@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "share_lr shows losses that the host did not agree to",
         "F",
-        f"{TRAINING}:LossJudge.__call__",
+        f"{TRAINING}:StoppingRule.__call__",
         (("if not self._training.shows_losses:", "if False:"),),
         (
             "tests/unit/test_consents.py::test_the_guest_of_a_training_on_shares_keeps_no_loss_that_the_host_did_not_agree_to",
