@@ -141,8 +141,8 @@ MUTANTS = (
     Mutant(
         "a binning guest does not compare the parties' privacy",
         "F",
-        f"{AGREEMENT}:BinningAgreement.asked",
-        (('"privacy": settings.privacy, ', ""),),
+        f"{AGREEMENT}:GuestAgreement.commit",
+        (("in self.asked.items():\n", 'in {**self.asked, "privacy": facts["privacy"]}.items():\n'),),
         contract(LABEL, "e"),
     ),
     Mutant(
