@@ -151,7 +151,7 @@ SMALLEST: dict[str, Smallest] = {
     "label-methods": Smallest("label_methods", ("--only", "breast_cancer"), {"label_noise:DRAWS": 1}),
     "label-noise": Smallest("label_noise", (), {"DRAWS": 1, "FOLDS": 2, "EPSILONS": (1.0,)}),
     "noise": Smallest("noise", (), {"SCALES": (1.0,), "DRAWS": 1}),
-    "prep": Smallest("prep", ("--rows", "2000"), {"REPEATS": 1}),
+    "prep": Smallest("prep", ("--rows", "60000"), {"REPEATS": 1}),
     "privacy-core": Smallest("privacy_core", (), {"ROUNDS": 100, "MESSAGES": 10**6, "RELEASES": 1000}),
     "private-step": Smallest("private_step", ("--repeats", "1"), {"BATCH": 16, "shuffler_throughput:MESSAGES": 200}),
     "scale": Smallest(

@@ -51,6 +51,7 @@ DELTA = 1e-5
 DIVISIONS, FOLDS = 4, 5
 BATCH, RATE = 512, 1e-3
 WORTH = 0.003
+BINS_OF_A_COLUMN = 12
 COLUMNS, BINS, SCORECARD = "columns", "bins", "scorecard"
 
 
@@ -114,7 +115,7 @@ def inputs_of(settings, train, test):
     found = ([], [])
     for own, held_out in zip(train, test):
         if settings.inputs == BINS:
-            bins = own_quantile_bins(own)
+            bins = own_quantile_bins(own, BINS_OF_A_COLUMN)
             encode = partial(_places, bins)
         else:
             encode = partial(_standardised, own.mean(axis=0), own.std(axis=0))
@@ -148,7 +149,7 @@ def scorecard_auc(task, fold, epsilon, draw):
     """Held-out AUC of the scorecard's twin on one draw of noise."""
     rows, held_out = fold
     parts = [part[rows] for part in task.parts]
-    bins = [own_quantile_bins(part) for part in parts]
+    bins = [own_quantile_bins(part, BINS_OF_A_COLUMN) for part in parts]
     stream = ReproducibleStream(f"{held_out[0]} {epsilon} {draw}".encode())
     weights = fit_labels(bins, parts, task.labels[rows], epsilon, DELTA, stream)
     scores = rows_of(bins, [part[held_out] for part in task.parts]) @ weights
