@@ -14,7 +14,7 @@ import yaml
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from examples.pipelines import joined_prediction_pipeline
+from examples.pipelines import StudyTables, guest_prediction_pipeline, joined_prediction_pipeline
 from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_gbdt.boosting import scores_of
 from fate_dp.components.dp_homo_gbdt.model import model_of as trees_of
@@ -36,7 +36,7 @@ from fate_dp.pipelines.jobs.example_tables import (
 )
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Parties, Tables
+from fate_dp.pipelines.jobs.ready import Federation, Parties, Tables
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.mechanisms.randomized_response import true_probability
 
@@ -286,6 +286,21 @@ def test_banks_grow_the_same_trees_of_their_records(returned, at, ledger):
         for party in (GUEST, HOST, BANK)
     ]
     assert charged[0] == charged[1] == charged[2] and [rounds for _, rounds in charged[0]] == [len(batches)] == [4]
+
+
+def test_deployed_trees_score_the_guests_rows_alone(returned, at, flow_address, flow_home):
+    pipeline = returned["homo_gbdt"]
+    # The guest's own rows are scored again in the stage predict.
+    tables = StudyTables("experiment", test="default_credit_homo_guest")
+    prediction = guest_prediction_pipeline(pipeline, "dp_homo_gbdt_0", Federation(), tables)
+    job = run_job(prediction, flow_address, home=flow_home)
+    scored = task_output_data(*at(prediction, GUEST, "dp_homo_gbdt_0"))["test_output_data"]
+    bins, batches = trees_of(task_output_model(*at(pipeline, GUEST, "dp_homo_gbdt_0"))["output_model"])
+    rows = credit_records(DATA, JOINED_CREDIT + 3 * CREDIT_OF_A_BANK).iloc[JOINED_CREDIT:][:CREDIT_OF_A_BANK]
+    codes = bins.codes(rows.set_index("id").drop(columns="y").loc[scored["id"]].to_numpy(float))
+    np.testing.assert_allclose(scored["predict_score"].astype(float), expit(scores_of(batches, codes)), atol=1e-6)
+    assert len(scored) == len(rows)
+    assert {record.party_id for record in job.tasks if record.task == "dp_homo_gbdt_0"} == {GUEST[1]}
 
 
 def test_shuffled_statistics_are_those_of_both_banks(returned, at, ledger):

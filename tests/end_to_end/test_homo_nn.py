@@ -1,4 +1,4 @@
-"""dp_homo_nn on a real FATE-Flow: guest, two hosts, arbiter and a host that shuffles; a masked sum and shuffled answers."""
+"""dp_homo_nn on a real FATE-Flow: guest, two hosts, arbiter and a host that shuffles, in each trust model."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,8 @@ ROUNDS = 4
 COMMON = {"rounds": ROUNDS, "batch_size": 225, "records": RECORDS, "optimizer": {"optimizer_params": {"lr": 1.0}}}
 TRAININGS = {
     "dp_homo_nn_0": {"aggregation": "secure_sum", "epsilon": 2.0, **COMMON},
-    "dp_homo_nn_1": {"aggregation": "shuffle", "epsilon0": 2.0, **COMMON},
+    "dp_homo_nn_1": {"aggregation": "local", "noise_multiplier": 2.0, **COMMON},
+    "dp_homo_nn_2": {"aggregation": "shuffle", "epsilon0": 2.0, **COMMON},
 }
 AGGREGATIONS = {task: parameters["aggregation"] for task, parameters in TRAININGS.items()}
 
@@ -42,7 +43,7 @@ def patients(flow_address, flow_home, tmp_path_factory):
     table[features] = ((table[features] - table[features].mean()) / table[features].std()).clip(-3, 3) / 3
     parts = np.split(table[:RECORDS], [120, 300])
     for _, party in PARTIES.data_parties():
-        # Both trainings count together, under replace-one.
+        # All three trainings count together, under replace-one.
         declare_caps(
             party_folder(open_home(flow_home).parties, party) / POLICY_FILE, columns_name(features), epsilon=20.0
         )
@@ -55,7 +56,7 @@ def patients(flow_address, flow_home, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(flow_address, flow_home, patients):
-    """The pipeline and its job: two trainings, and FATE's Evaluation of one of them."""
+    """The pipeline and its job: three trainings, and FATE's Evaluation of one of them."""
     pipeline = private_training_pipeline(PARTIES, TABLES, TRAININGS, evaluate=False)
     pipeline.add_tasks([evaluation(PARTIES, pipeline.tasks["dp_homo_nn_0"].outputs["train_output_data"])])
     return pipeline, run_job(pipeline, flow_address, home=flow_home)
@@ -75,7 +76,7 @@ def test_all_data_parties_hold_the_same_model_and_nobody_else_holds_one(trained,
 
 def test_the_shuffler_holds_no_rows(trained, flow_address, flow_home):
     """It runs nothing but the shuffled training, which leaves it neither model nor table, neither key nor ledger."""
-    task, home = "dp_homo_nn_1", open_home(flow_home)
+    task, home = "dp_homo_nn_2", open_home(flow_home)
     assert {record.task for record in trained[1].tasks if record.party_id == PARTIES.shuffler} == {task}
     assert model(flow_address, trained[1], task, "host", PARTIES.shuffler)["data"] == {"estimator": None}
     assert not _tables(flow_address, trained[1], "host", PARTIES.shuffler, task)
@@ -101,6 +102,7 @@ def test_the_ledgers_of_all_parties_agree(trained, flow_address, flow_home, pati
     assert ledgers[0] == ledgers[1] == ledgers[2]
     assert {entry["parameters"]["purpose"]: entry["rounds"] for entry in ledgers[0]} == {
         "dp_homo_nn, aggregation secure_sum": ROUNDS,
+        "dp_homo_nn, aggregation local": ROUNDS,
         "dp_homo_nn, aggregation shuffle": 2,
     }
     assert not [entry for party_id in (PARTIES.shuffler, PARTIES.arbiter) for entry in party_ledger(parties, party_id)]

@@ -118,8 +118,14 @@ HOSTILE = {
     "FATE's small message": (b"\x00" + pickle.dumps([1]), "does not begin"),
     "FATE's large message": (b"\x01" + bytes(32), "does not begin"),
     "a pickle": (b"." + pickle.dumps([1]), "wrong type of value"),
-    "a list as its header": (b"." + codec.encode([channels.VALUE, "task", "terms"]) + codec.encode(2), "wrong type of value"),
-    "a header of bytes": (b"." + codec.encode((channels.VALUE, b"task", "terms")) + codec.encode(2), "wrong type of value"),
+    "a list as its header": (
+        b"." + codec.encode([channels.VALUE, "task", "terms"]) + codec.encode(2),
+        "wrong type of value",
+    ),
+    "a header of bytes": (
+        b"." + codec.encode((channels.VALUE, b"task", "terms")) + codec.encode(2),
+        "wrong type of value",
+    ),
     "a message that is neither": (message(3, "task", "terms", codec.encode(2)), "no such message"),
     "a name that nothing has": (message(channels.VALUE, "task", "weight", codec.encode(2)), "no such message"),
     "a value for a table": (message(channels.VALUE, "task", "rows", codec.encode(b"")), "no such message"),
