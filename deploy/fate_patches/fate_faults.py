@@ -1,16 +1,8 @@
 """Three faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
 
-- Two parties of a task create its virtual host at RabbitMQ at the same moment. The second learns that it exists while
-  RabbitMQ still starts it, and may then be refused the queue that it asks for. FATE ignores the refusal: what it sends to
-  that queue is lost, and the other party waits for ever. `wait_for_queues` asks until the queue is there; a task that does
-  not get it fails and says so.
-- For each operation on a table FATE notes which functions called it, with the source lines around each call, and uses the
-  names alone. In the end it lays all of it out in a table, which it logs at a level that FATE-Flow drops: more than half of
-  the CPU time of a small task. `skip_source_lookup` notes the names without reading source and lays out only what is
-  logged. The log is the same.
-- A table of the standalone engine that Python's garbage collector finds removes itself from FATE's register of tables. If
-  that happens while the same thread writes there, the thread waits for a lock that it holds, and all parties of the machine
-  with it. `keep_collector_out` lets nothing be collected meanwhile.
+- `wait_for_queues`: FATE ignores that RabbitMQ refused a queue, and the other party waits for ever.
+- `skip_source_lookup`: FATE's profile reads source around each caller, more than half of a small task's CPU time.
+- `keep_collector_out`: a table that is collected in a transaction of its own thread waits for a lock that it holds.
 
 Imports Python's own modules only, since every process of FATE-Flow starts with it.
 """
