@@ -384,7 +384,9 @@ class SharedSteps:
             return [Decision(steps.epoch, state)] if steps.last else []
         refuse_divergence(state)
         if state not in (CONVERGED, EXHAUSTED):
-            raise Refusal(f"The guest's decision on epoch {steps.epoch + 1} must be one that this version knows, got {state!r}.")
+            raise Refusal(
+                f"The guest's decision on epoch {steps.epoch + 1} must be one that this version knows, got {state!r}."
+            )
         for descent, share in zip(self._descents, steps.shares):
             descent.go_back(share)
         return [Decision(steps.epoch, state)]
