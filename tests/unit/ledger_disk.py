@@ -97,7 +97,7 @@ def changed(tmp_path, case):
     prepare, operation = OPERATIONS[case]
     path = tmp_path / "complete"
     if not path.exists():
-        new_ledger(path)
+        prepare(path)
         operation(Ledger(path))
     return spent(path)
 

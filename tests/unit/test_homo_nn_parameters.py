@@ -19,7 +19,7 @@ EXAMPLE = {
         "batch_size": 2000,
         "records": 20000,
         "epsilon": 2.0,
-        "delta": 1e-5,
+        "delta": 1e-6,
         "clip": 1.0,
         "aggregation": "secure_sum",
         "optimizer": {"method": "sgd", "optimizer_params": {"lr": 1.0}},
@@ -101,7 +101,7 @@ def test_the_dag_file_is_the_ready_made_pipeline():
 
 
 def test_the_dag_file_of_trees_is_the_ready_made_pipeline():
-    parameters = {"records": 20000, "epsilon": 2.0, "delta": 1e-5, "aggregation": "secure_sum"}
+    parameters = {"records": 20000, "epsilon": 2.0, "delta": 1e-6, "aggregation": "secure_sum"}
     made = private_trees_pipeline(Federation(), StudyTables(), parameters).compile().get_dag()
     kept = Path(__file__).parents[2] / "conf" / "private_homo_gbdt.yaml"
     assert in_order(yaml.safe_load(kept.read_text())) == in_order(yaml.safe_load(made))
