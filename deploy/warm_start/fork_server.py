@@ -265,9 +265,9 @@ def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether a process has not ended yet; one that nobody has waited for yet has."""
+    """Whether a process has not ended yet; one that nobody has waited for yet has, once its last thread closed its ports."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return process.is_running() and (process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
     except psutil.NoSuchProcess:
         return False
 

@@ -59,7 +59,7 @@ def result(flow_address, flow_home, division):
     from fate_dp.pipelines.clients import LabelCount
 
     reader, smote = over_sampling()
-    count = LabelCount("label_count_0", runtime_parties=PARTIES, epsilon=4.0, input_data=reader.outputs["output_data"])
+    count = LabelCount("label_count_0", runtime_parties=PARTIES, epsilon=2.0, input_data=reader.outputs["output_data"])
     rows = smote.outputs["train_output_data"]
     model = HomoLR("homo_lr_0", train_data=rows, **HomoLRSettings(epochs=1).for_fate())
     pipeline = new_pipeline(FEDERATION).add_tasks([reader, count, smote, model])
@@ -108,7 +108,7 @@ def test_each_ledger_is_charged_once_for_the_counts_of_its_own_table(result, flo
         (line,) = [each for each in lines if result.job_id in each["jobs"] and each["mechanism"] == "PureDP"]
         assert (line["unit"], line["jobs"]) == ("record", [result.job_id])
         # The scale is rounded up to a grid, so that a little less is spent.
-        assert 3.99 < float(line["epsilon"]) <= 4
+        assert 1.99 < float(line["epsilon"]) <= 2
 
 
 def test_testing_on_over_sampled_rows_is_refused_before_anything_is_submitted(division, flow_address, flow_home):

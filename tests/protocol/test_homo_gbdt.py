@@ -140,7 +140,7 @@ def test_drop_outs_are_left_out_aborted_or_lost(runs):
 def test_the_summary_says_what_was_promised(runs):
     summary = value(runs, "secure_sum", HOST)["summary"]
     assert summary == value(runs, "secure_sum", GUEST)["summary"] == value(runs, "secure_sum", ARBITER)["summary"]
-    assert (summary["noise over what one record moves"], summary["unit"], summary["trees"]) == (3.0, "record", 12)
+    assert (summary["noise over what one record moves"], summary["privacy"], summary["trees"]) == (3.0, "record", 12)
     for name, relation in (("epsilon", "add-or-remove"), ("replace one", "replace-one")):
         asked = value(runs, name, GUEST)["summary"]
         told = asked[f"epsilon (nats, {relation}, all {asked['rounds planned']} rounds)"]

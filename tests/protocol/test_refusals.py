@@ -31,7 +31,7 @@ def at_another_version(ctx, earlier, **arguments):
     """The host has another version of this plugin."""
     from unittest import mock
 
-    from fate_dp.components.protocols import preflight
+    from fate_dp.components.common import preflight
 
     if ctx.local.role != "host":
         return train(ctx, earlier, **arguments)

@@ -139,10 +139,10 @@ class Channel:
     def stop(self, error: Exception) -> str:
         """Tell all others that this party cannot go on, and return the sentence that they get.
 
-        Only what was wrong with a message is told in full: any other error may speak of this party's data.
+        They read a `Refusal`, also of a message: any other error may speak of this party's data.
         """
         failed = f"The task failed {self._last_read} ({type(error).__name__}); see that party's log."
-        told = error if isinstance(error, MalformedMessage) else failed
+        told = error if isinstance(error, Refusal) else failed
         sentence = str(error) if isinstance(error, Stopped) else f"{self._name}: {told}"
         message = codec.encode((STOP, "", "")) + codec.encode(sentence[:MAX_LETTERS])
         for party, line in self._lines.items():
