@@ -20,7 +20,7 @@ MUTANTS = (
         "a party that stops tells others any sentence of its data",
         "D",
         f"{CHANNEL}:Channel.stop",
-        (("isinstance(error, MalformedMessage)", "isinstance(error, ValueError)"),),
+        (("isinstance(error, Refusal)", "isinstance(error, ValueError)"),),
         contract(COUNT, "d"),
         patch="wi3_private_errors_told",
     ),
