@@ -40,7 +40,7 @@ _SPARE_BITS, _SPARE_BITS_OF_PAIRS = 2, 4
 """By which the limbs hold more than the modulus."""
 _WINDOW = 4
 """Bits of an exponent's digit, as in the C file."""
-_MOST_TABLES = 1 << 10
+_MAX_TABLES = 1 << 10
 """Of a comb, whose sums of slopes stay within their words then."""
 
 logger = logging.getLogger(__name__)
@@ -285,8 +285,8 @@ class Ring:
         self._refuse_unless_pairs()
         held = self._rows(entries, 3)
         tables, height = held.shape[:2]
-        if tables > _MOST_TABLES:
-            raise ValueError(f"A comb must have at most {_MOST_TABLES} tables, got {tables}.")
+        if tables > _MAX_TABLES:
+            raise ValueError(f"A comb must have at most {_MAX_TABLES} tables, got {tables}.")
         taken = self._taken(digits, tables, height)
         sums = np.zeros((len(taken), self._form.part), dtype=np.uint64)
         walk = (sums, held, tables, height, taken, taken.shape[1], len(taken))

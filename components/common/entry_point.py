@@ -13,7 +13,7 @@ from fate.components.core.params import Parameter as FateParameter
 
 from .job_files import JobFiles
 from .parameters import Parameter, parameters_of, settings_of
-from .vocabulary import refuse_old_names
+from .vocabulary import OLD_NAMES, refuse_old_names
 
 
 def with_parameters(
@@ -42,9 +42,9 @@ def with_parameters(
 
     @wraps(stage)
     def called(ctx: object, role: object, **given: object) -> object:
-        files = JobFiles.of_this_task()
         # FATE passes over what it does not know; a task that predicts may still carry what its training was given.
-        refuse_old_names(component, known, files.given() if files else {})
+        if component in OLD_NAMES and (files := JobFiles.of_this_task()):
+            refuse_old_names(component, known, files.given())
         for argument, declared in taken.items():
             values = {each.name: given.pop(each.name, each.shown_default) for each in declared}
             given[argument] = values if argument in whole else settings_of(kinds[argument], values)

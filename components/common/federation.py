@@ -19,14 +19,11 @@ Item = TypeVar("Item")
 class Party(Protocol):
     """One party of a context, to exchange messages with under a name."""
 
-    @property
-    def party(self) -> PartyId: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def rank(self) -> int: ...
+    party: PartyId
+    role: str
+    name: str
+    rank: int
+
     def put(self, name: str, value: object) -> None: ...
     def get(self, name: str) -> Any: ...
 
@@ -43,12 +40,9 @@ class Parties(Protocol):
 class Job(Protocol):
     """FATE's federation: all parties of the task, this one, and the name of this run of it."""
 
-    @property
-    def parties(self) -> list[PartyId]: ...
-    @property
-    def local_party(self) -> PartyId: ...
-    @property
-    def session_id(self) -> str: ...
+    parties: list[PartyId]
+    local_party: PartyId
+    session_id: str
 
 
 class Repeated(Protocol):
@@ -61,8 +55,8 @@ class Repeated(Protocol):
 class Metrics(Protocol):
     """Where a task shows figures to FATE-Board."""
 
-    @property
-    def handler(self) -> Any: ...
+    handler: Any
+
     def log_loss(self, name: str, loss: float, step: int | None = None) -> None: ...
     def log_metrics(self, metrics: object, name: str, type: str | None = None) -> None: ...
 
@@ -70,34 +64,21 @@ class Metrics(Protocol):
 class Context(Repeated, Protocol):
     """What we use of FATE's context, which one of our plain messages has as well."""
 
-    @property
-    def rank(self) -> int: ...
-    @property
-    def local(self) -> Any: ...
-    @property
-    def federation(self) -> Job: ...
-    @property
-    def computing(self) -> Any: ...
-    @property
-    def parties(self) -> Parties: ...
-    @property
-    def guest(self) -> Party: ...
-    @property
-    def hosts(self) -> Parties: ...
-    @property
-    def arbiter(self) -> Party: ...
-    @property
-    def is_on_guest(self) -> bool: ...
-    @property
-    def is_on_arbiter(self) -> bool: ...
-    @property
-    def metrics(self) -> Metrics: ...
-    @property
-    def on_iterations(self) -> Repeated: ...
-    @property
-    def on_batches(self) -> Repeated: ...
-    @property
-    def on_cross_validations(self) -> Repeated: ...
+    rank: int
+    local: Any
+    federation: Job
+    computing: Any
+    parties: Parties
+    guest: Party
+    hosts: Parties
+    arbiter: Party
+    is_on_guest: bool
+    is_on_arbiter: bool
+    metrics: Metrics
+    on_iterations: Repeated
+    on_batches: Repeated
+    on_cross_validations: Repeated
+
     def sub_ctx(self, name: str) -> Context: ...
 
 

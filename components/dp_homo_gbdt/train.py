@@ -25,7 +25,14 @@ from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.account import round_event
 from ..protocols.noisy_rounds.contribution import Contribution
 from ..protocols.noisy_rounds.parties import ROUND, keyed_aggregation, outcome_of, tell
-from ..protocols.noisy_rounds.training import RoundsRun, charge, end_rounds, mean_of_round, send_charged
+from ..protocols.noisy_rounds.training import (
+    RoundsRun,
+    charge,
+    end_rounds,
+    mean_of_round,
+    send_charged,
+    unless_it_fails,
+)
 from .agreement import TreesAgreement, TreesDataAgreement, agree_on_terms
 from .boosting import GrownBatch, Server, contribution
 from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json, without_trees
@@ -106,13 +113,12 @@ class TreesMember:
             self._rows = self._rows.mapValues(partial(_stepped, grown=self.batches[-1]))
 
     def contribution(self, splits: Document, number: int) -> Contribution | None:
-        """Of a round, or None where it failed: the others go on, this party's log says why."""
+        """Of a round, or None where it failed."""
         self._splits = batch_from_wire(splits)
-        try:
-            return contribution(self.sums(number), self._terms, self._position, number, self._stream)
-        except Exception:
-            logger.exception(f"round {number} failed at this party, which is left out of it")
-            return None
+        return unless_it_fails(
+            lambda: contribution(self.sums(number), self._terms, self._position, number, self._stream),
+            f"round {number}",
+        )
 
     def sums(self, number: int) -> ClippedSum:
         """Sums by leaf of all rows, without noise: private."""

@@ -20,7 +20,14 @@ from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
 from ..protocols.noisy_rounds.parties import PRESENT, ROUND, keyed_aggregation, outcome_of, tell
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.noisy_rounds.training import call_parties, charge, end_rounds, mean_of_round, send_charged
+from ..protocols.noisy_rounds.training import (
+    call_parties,
+    charge,
+    end_rounds,
+    mean_of_round,
+    send_charged,
+    unless_it_fails,
+)
 from .adaptive import ContributionStep
 from .agreement import HomoNNAgreement, HomoNNDataAgreement, agree_on_terms
 from .frame_rows import FrameRows
@@ -77,7 +84,7 @@ class Serving:
                 server.terms = self._scaled_terms(round_ctx.sub_ctx(CONTRIBUTIONS), step)
                 self._aggregation.terms = server.terms
             state = {"weights": server.weights, "clip": server.clip(number)}
-            self._tell(round_ctx, ROUND, {"problem": course.problem}, state)
+            tell(round_ctx, self._federation, ROUND, {"problem": course.problem}, state)
             if course.problem:
                 break
             self._one_round(round_ctx, number)
@@ -100,7 +107,7 @@ class Serving:
 
     def _scaled_terms(self, ctx: Context, step: ContributionStep) -> RoundTerms:
         """Those of the rounds to come, with scales from contributions that are released here; without, where it fails."""
-        self._tell(ctx, ROUND, {"weights": self._server.weights})
+        tell(ctx, self._federation, ROUND, {"weights": self._server.weights})
         present = call_parties(ctx, self._aggregation, step.before_round)
         mean = None
         if present:
@@ -110,13 +117,10 @@ class Serving:
                 mean = step.mean(self._aggregation.messages(FateChannel(ctx), present))
             except RoundLost as error:
                 logger.warning(f"contributions were released and are lost: {error}")
-        self._tell(ctx, CONTRIBUTIONS, mean)
+        tell(ctx, self._federation, CONTRIBUTIONS, mean)
         if mean is None:
             return self._terms
         return replace(self._terms, scales=tuple(party_of(ctx, self._federation.guest).get(SCALES)))
-
-    def _tell(self, ctx: Context, name: str, everybody: object, data_parties: Document | None = None) -> None:
-        tell(ctx, self._federation, name, everybody, data_parties)
 
 
 def take_part(ctx: Context, agreement: HomoNNDataAgreement, frame: DataFrame) -> tuple[np.ndarray, HomoNNCourse]:
@@ -170,22 +174,18 @@ class HomoNNMember:
         self._charged = ChargedRounds(agreement.settings, agreement.terms.at(position))
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
-        """Of a round, or None where it failed: the others go on, this party's log says why."""
-        try:
-            return self._client.contribution(weights, number, clip)
-        except Exception:
-            logger.exception(f"round {number} failed at this party, which is left out of it")
-            return None
+        """Of a round, or None where it failed."""
+        return unless_it_fails(lambda: self._client.contribution(weights, number, clip), f"round {number}")
 
     def contribution_share(self, step: ContributionStep, weights: np.ndarray) -> Contribution | None:
         """This party's part of the release of contributions, or None where it failed."""
-        try:
-            share = step.share(self._rows.contribution_sums(weights))
+
+        def share() -> Contribution:
             # One more round for the masks, after all that are planned.
-            return Contribution(self._position, self._terms.rounds, 1.0, share)
-        except Exception:
-            logger.exception("contributions failed at this party, which is left out of their release")
-            return None
+            number, shared = self._terms.rounds, step.share(self._rows.contribution_sums(weights))
+            return Contribution(self._position, number, 1.0, shared)
+
+        return unless_it_fails(share, "the release of contributions")
 
     def scale(self, contributions: np.ndarray) -> tuple[float, ...]:
         """All rounds from here on have noise in proportions of the released contributions, and cost what they did."""

@@ -45,7 +45,7 @@ RIDGE_MARGIN = 1.25
 MOMENTUM = 0.9
 STEPS_UNTIL_CHECK = 2
 """Steps that run after others before the guest has looked at the losses of those, see `shared_descent`."""
-_MOST_LOSSES_TOGETHER = 64
+_MAX_LOSSES_TOGETHER = 64
 
 OTHER_SIZES = "The guest's numbers of rows and features are not those of this host; it does not train on others."
 OTHER_BOUND = "The guest's bound on mean squares is not one of this host's columns; it does not train under it."
@@ -361,7 +361,7 @@ class TrainingTerms:
     def pace(self, learning_rates: Sequence[float]) -> Pace:
         """How often the guest looks at losses; refuses a rule under which not even one step may run unseen."""
         steps = self.descent.epochs * len(self.batches)
-        together = min(_MOST_LOSSES_TOGETHER, len(self.batches))
+        together = min(_MAX_LOSSES_TOGETHER, len(self.batches))
         allowed = steps_allowed(self.bounds, self.update_rule(learning_rates), steps, together)
         lags = allowed > STEPS_UNTIL_CHECK
         return Pace(min(together, allowed - STEPS_UNTIL_CHECK if lags else allowed), lags)

@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from fate_dp.privacy.private_files import replace_file
 
 LOG_LINES_SHOWN = 15
@@ -77,10 +75,6 @@ def check_requested_port(port: int) -> None:
         )
 
 
-# Kernel clock ticks and adjusted clocks move the reported start time by fractions of a second.
-START_TIME_TOLERANCE = 1.0
-
-
 @dataclass(frozen=True)
 class ServerRecord:
     """Ports, kept over restarts, and the last process; `pid` is None after `down`."""
@@ -102,18 +96,6 @@ def read_record(path: Path) -> ServerRecord | None:
 def write_record(path: Path, record: Any) -> None:
     """Replace the record, a dataclass, in one step, so that a reader never sees half of it."""
     replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())
-
-
-def is_alive(record: ServerRecord | None) -> bool:
-    """Whether the recorded process runs; another process that got its recycled id does not count."""
-    if record is None or record.pid is None:
-        return False
-    try:
-        process = psutil.Process(record.pid)
-        same_process = abs(process.create_time() - record.started) < START_TIME_TOLERANCE
-        return same_process and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 COMPUTING_PARTITIONS = 4

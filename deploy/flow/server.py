@@ -30,7 +30,6 @@ from .programs import (
     ServerSetup,
     check_requested_port,
     free_port,
-    is_alive,
     is_free,
     log_end,
     read_record,
@@ -103,6 +102,8 @@ MARK = "FATE_DP_FLOW_HOME"
 # Its sitecustomize.py fences tasks, lets them start warm, and corrects faults of FATE.
 FATE_PATCHES = Path(__file__).parents[1] / "fate_patches"
 SECONDS_TO_END = 5.0
+# Kernel clock ticks and adjusted clocks move the reported start time of a process by fractions of a second.
+START_TIME_TOLERANCE = 1.0
 SECONDS_BETWEEN_LOOKS = 0.05
 # Three parties' tasks run at once; with a thread per core and library each they only fight.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -186,6 +187,16 @@ def end_all(find: Callable[[], Iterable]) -> int:
             process.kill()
     left_after(SECONDS_TO_END, stubborn)
     return len(processes)
+
+
+def is_alive(record: ServerRecord | None) -> bool:
+    """Whether the recorded process runs; another process that got its recycled id does not count."""
+    if record is None or record.pid is None:
+        return False
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(record.pid)
+        return abs(process.create_time() - record.started) < START_TIME_TOLERANCE and runs(process)
+    return False
 
 
 def left_after(seconds: float, processes: list) -> list:

@@ -32,7 +32,6 @@ from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.wire.channel import Channel
 from fate_dp.components.common.wire.codec import NotPlain
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.ledger.entries import RECORDED_VIEW
 from fate_dp.privacy.ledger.policy import load_policy
 from fate_dp.privacy.private_files import (
     LEDGER_FILE,
@@ -154,7 +153,7 @@ def noted_task(config: Any, home: Path) -> Task:
     if not all(map(FILE_NAME.fullmatch, (task.job, task.name, task.role))):
         raise ValueError(f"the task {task.name!r} of the job {task.job!r} cannot name a file")
     Ledger(home / LEDGER_FILE).note_recorder(
-        RECORDED_VIEW, component=task.component, role=task.role, job_id=task.job, task_id=config.party_task_id
+        component=task.component, role=task.role, job_id=task.job, task_id=config.party_task_id
     )
     return task
 

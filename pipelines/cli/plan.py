@@ -46,6 +46,7 @@ def _add_target(command: argparse.ArgumentParser) -> None:
     target = command.add_mutually_exclusive_group(required=True)
     target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
     target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
+    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
 
 
 def _add_labels(command: argparse.ArgumentParser) -> None:
@@ -73,9 +74,6 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     sampling.add_argument("--sampling-probability", type=float, help="chance of each record to take part in a round")
     sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
     _add_target(command)
-    command.add_argument(
-        "--delta", type=float, default=DEFAULT_DELTA, help=f"delta of the guarantee ({DEFAULT_DELTA:g})"
-    )
     command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
     command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
     command.add_argument("--relation", choices=RELATIONS, help="of the target and the budget (add_or_remove)")
@@ -92,7 +90,6 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     _add_target(command)
     text = "of a message with aggregation shuffle (what --epsilon allows, or 1)"
     command.add_argument("--epsilon0", type=float, help=text)
-    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
     command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove; shuffle: replace_one)")
     command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
     command.add_argument("--model-params", metavar="JSON", help="its parameters, for example '{\"hidden\": [32]}'")
@@ -113,7 +110,6 @@ def _add_homo_gbdt(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rounds", type=int, help="noisy releases (8)")
     command.add_argument("--depth", type=int, help="levels of splits of a tree (6)")
     _add_target(command)
-    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
     command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove)")
     command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
     command.add_argument("--trainings", type=int, default=1, help="with noise of their own, such as folds (1)")

@@ -28,7 +28,7 @@ from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, vo
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.labels.flips import canonical_label, record_tags
-from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE, RECORDED_CALLS, RECORDED_VIEW
+from fate_dp.privacy.ledger.entries import NOT_PRIVATE, PIECEWISE, RANDOMIZED_RESPONSE, RECORDERS
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from .canaries import Canaries, Kind, canaries_of, file_of
@@ -103,7 +103,7 @@ def audit_job(asked: AuditRequest) -> list[Certificate]:
         return [asked.void(str(error))]
     if not entries:
         return [asked.void(f"The ledger of party {asked.party_id} knows no release of job {asked.job_id}.")]
-    released = [entry for entry in entries if entry["mechanism"] not in (RECORDED_VIEW, RECORDED_CALLS)]
+    released = [entry for entry in entries if entry["mechanism"] not in RECORDERS]
     return [_audit_entry(asked, home, entry) for entry in released] or [
         asked.void(f"The ledger of party {asked.party_id} knows of job {asked.job_id} nothing but a recorded view.")
     ]

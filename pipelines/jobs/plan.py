@@ -169,7 +169,7 @@ class TrainingPlanRequest:
     clients: int
     rounds: int
     sampling_probability: float
-    delta: float
+    delta: float = DEFAULT_DELTA
     epsilon: float | None = None
     noise_multiplier: float | None = None
     clip: float = 1.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
-from fate_dp.privacy.ledger.entries import RECORDED_CALLS, RECORDED_VIEW
+from fate_dp.privacy.ledger.entries import RECORDERS
 from fate_dp.privacy.ledger.history import NotedUse, SpentAt
 from fate_dp.privacy.private_files import AnyPath, atomic_write
 from fate_dp.privacy.validation import InvalidArgument
@@ -200,8 +200,7 @@ def summary(parties: list[PartySpending]) -> str:
 
 def releases(parties: list[PartySpending]) -> list[NotedUse]:
     """Uses of all lines but those that note a recorder, which releases nothing."""
-    recorders = (RECORDED_VIEW, RECORDED_CALLS)
-    return [use for party in parties for use in party.uses if use.entry.mechanism not in recorders]
+    return [use for party in parties for use in party.uses if use.entry.mechanism not in RECORDERS]
 
 
 def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:

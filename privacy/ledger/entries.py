@@ -68,7 +68,7 @@ POST_PROCESSING = "post-processing"
 NOT_PRIVATE = "not private"
 JOINT_SCORES, LOSSES = "joint scores", "losses of trainings"
 OVER_SAMPLING = "over-sampling"
-RECORDED_VIEW, RECORDED_CALLS = "recorded view", "recorded calls"
+RECORDERS = RECORDED_VIEW, RECORDED_CALLS = "recorded view", "recorded calls"
 
 LABEL_DRAWS = f"('{RANDOMIZED_RESPONSE}', '{PIECEWISE}')"
 """For SQL: memoised draws of labels, of classes and of numbers."""
@@ -172,9 +172,9 @@ def over_sampling_entry(dataset: str, method: str) -> Entry:
     return Entry(dataset, OVER_SAMPLING, "record", observer=observer, purpose=method, counted=False)
 
 
-def recorder_entry(component: str, role: str, what: str) -> Entry:
-    """The line of tasks in which this party kept `RECORDED_VIEW` or `RECORDED_CALLS`; nothing is charged for what it has anyway."""
-    return Entry(component, what, "record", observer=role, epsilon=0.0, counted=False)
+def recorder_entry(component: str, role: str) -> Entry:
+    """The line of tasks in which this party kept what it received; nothing is charged for what it has anyway."""
+    return Entry(component, RECORDED_VIEW, "record", observer=role, epsilon=0.0, counted=False)
 
 
 def step_entry(dataset: str, event: Event, purpose: str) -> Entry:

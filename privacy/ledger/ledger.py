@@ -112,10 +112,10 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
             if changed.rowcount != 1:
                 raise LedgerError(f"release_id is {release_id!r} but the ledger holds no such release.")
 
-    def note_recorder(self, what: str, *, component: str, role: str, job_id: str, task_id: str) -> None:
-        """Note, before a task begins, that this party keeps ``what`` of it: `RECORDED_VIEW` or `RECORDED_CALLS`."""
+    def note_recorder(self, *, component: str, role: str, job_id: str, task_id: str) -> None:
+        """Note, before a task begins, that this party keeps what it receives in it."""
         with self._database.writing() as connection:
-            add_use(connection, recorder_entry(component, role, what), Use(job_id, task_id))
+            add_use(connection, recorder_entry(component, role), Use(job_id, task_id))
 
     def entries(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.

@@ -15,12 +15,11 @@ from fate_dp.deploy.flow.programs import (
     ServerRecord,
     check_requested_port,
     free_port,
-    is_alive,
     is_free,
     read_record,
     write_record,
 )
-from fate_dp.deploy.flow.server import choose_ports, down, server_environment, status
+from fate_dp.deploy.flow.server import choose_ports, down, is_alive, server_environment, status
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, parse_address, resolve_flow
 from fate_dp.pipelines.jobs.job import TaskRecord, common_status, explain, raised_sentence, reason_of
 from fate_dp.pipelines.jobs.upload import TableMeta, check_table, found_label_type

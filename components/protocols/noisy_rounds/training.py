@@ -65,6 +65,15 @@ def charge(charges: Charges, events: Sequence[tuple[Event, int]], purpose: str) 
         return False
 
 
+def unless_it_fails(make: Callable[[], Contribution], what: str) -> Contribution | None:
+    """This party's part of ``what``, or None where it fails: the others go on, this party's log says why."""
+    try:
+        return make()
+    except Exception:
+        logger.exception(f"{what} failed at this party, which is left out of it")
+        return None
+
+
 def send_charged(
     ctx: Context, aggregation: Aggregation, share: Contribution | None, charges: Charges, charged: Callable[[], bool]
 ) -> None:
