@@ -1,0 +1,385 @@
+"""Random sequences of uploads, caps and jobs, as plain data."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .world import CLASSES, COLUMNS, PEOPLE, seeded
+
+Step = dict[str, Any]
+PARTIES = ("9999", "10000", "10001")
+ARBITER = "10002"
+POPULATIONS = ("people", "people", "people", "loans", "numbers-1", "numbers-2")
+EPSILONS = (0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)
+SOME_CAPS = (1.0, 2.0, 4.0, 8.0)
+TRUE, FLIPPED, MIXED, DERIVED = "true", "flipped", "mixed", "derived"
+
+
+@dataclass
+class Node:
+    """An output of a task that others can read; ``labels`` is what its labels mostly are."""
+
+    task: str
+    key: str
+    labels: str
+    of: str = ""
+    bins: bool = False
+    scores: tuple[str, str] | None = None
+    model: tuple[str, str] | None = None
+
+    @property
+    def channel(self) -> list[str]:
+        return [self.task, self.key]
+
+
+@dataclass
+class JobDraft:
+    """A job that grows task by task."""
+
+    rng: random.Random
+    guest: str
+    hosts: list[str]
+    sources: list[str]
+    horizontal: bool = False
+    without: frozenset[str] = frozenset()
+    tasks: list[Step] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, component: str, inputs: dict[str, Any], parameters: Step | None = None, **more: Any) -> str:
+        name = f"{component}_{len(self.tasks)}"
+        self.tasks.append(
+            {"name": name, "component": component, "inputs": inputs, "parameters": parameters or {}, **more}
+        )
+        return name
+
+    def node(self, *labels: str, bins: bool | None = None) -> Node | None:
+        """One of the outputs, a late one rather; of these labels, with columns of bins or without."""
+        fitting = [node for node in self.nodes if not labels or node.labels in labels]
+        fitting = [node for node in fitting if bins is None or node.bins == bins]
+        if not fitting:
+            return None
+        return fitting[-1] if self.rng.random() < 0.6 else self.rng.choice(fitting)
+
+    def made(self, node: Node, task: str, key: str = "output_data", **changed: Any) -> None:
+        """A new output, which is like ``node`` but for what is ``changed``."""
+        new = {"labels": node.labels, "of": node.of, "bins": node.bins, **changed}
+        self.nodes.append(Node(task, key, **new))
+
+    def epsilon(self) -> float:
+        return self.rng.choice(EPSILONS)
+
+    def source(self) -> str:
+        return self.sources[0] if self.rng.random() < 0.6 else self.rng.choice(self.sources)
+
+
+def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
+    """The steps that follow from ``seed``; ``without`` names components, or component and level, that do not occur."""
+    rng = seeded("sequence", seed)
+    made: list[Step] = []
+    uploads: list[Step] = []
+
+    def upload(**fixed: Any) -> None:
+        step = _upload(rng, len(uploads), **fixed)
+        uploads.append(step)
+        made.append(step)
+
+    population = rng.choice(POPULATIONS)
+    upload(party=PARTIES[0], population=population, label="y")
+    upload(party=PARTIES[1], population=population, label=None)
+    upload(party=PARTIES[rng.randrange(3)], population=population)
+    while len(made) < 11:
+        drawn = rng.random()
+        if drawn < 0.18:
+            upload()
+        elif drawn < 0.24:
+            table = rng.choice(uploads)
+            made.append(
+                {"do": "cap", "party": table["party"], "columns": table["columns"], "epsilon": rng.choice(SOME_CAPS)}
+            )
+        elif drawn < 0.26:
+            made.append({"do": "lose_key", "party": rng.choice(PARTIES)})
+        else:
+            job = _job(rng, uploads, without)
+            if job is not None:
+                made.append(job)
+    return made
+
+
+def _upload(rng: random.Random, number: int, **fixed: Any) -> Step:
+    label = rng.choice(["y", "y", "z", "w", None, None])
+    kind = rng.choice("xb")
+    columns = [name for name in COLUMNS if name.startswith(kind)]
+    first = rng.choice([0, 0, 0, 0, 8])
+    step = {
+        "do": "upload",
+        "party": rng.choice(PARTIES),
+        "name": f"{rng.choice(['bank', 'shop'])}/t{number}",
+        "population": rng.choice(POPULATIONS),
+        "first": first,
+        "last": rng.choice([PEOPLE - 8, PEOPLE, PEOPLE]),
+        "columns": columns[: rng.choice([2, 2, 3])],
+        "label": label,
+        "cap": rng.choice(SOME_CAPS) if rng.random() < 0.2 else None,
+        **fixed,
+    }
+    step["called"] = rng.choice([step["label"], step["label"], "label"]) if step["label"] else None
+    return step
+
+
+def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> Step | None:
+    horizontal = rng.random() < 0.2
+    labelled = [each for each in uploads if each["label"]]
+    own = rng.choice(labelled[-3:] if rng.random() < 0.5 else labelled)
+    alike = [each for each in uploads if each["party"] != own["party"]]
+    if horizontal:
+        alike = [each for each in alike if each["label"] and each["columns"] == own["columns"]]
+    else:
+        alike = [each for each in alike if not each["label"] and each["population"] == own["population"]]
+        alike = [each for each in alike if each["columns"][0][0] == own["columns"][0][0]] or alike
+    by_party = {each["party"]: each for each in rng.sample(alike, len(alike))}
+    if not by_party:
+        return None
+    hosts = rng.sample(sorted(by_party), rng.randint(1, len(by_party)) if rng.random() < 0.4 else 1)
+    spare = [party for party in PARTIES if party not in (own["party"], *hosts)]
+    sources = [each for each in labelled if (each["party"], each["called"]) == (own["party"], own["called"])]
+    sources = [own, *(each for each in sources if each["label"] == own["label"] or rng.random() < 0.1)]
+    draft = JobDraft(
+        rng, own["party"], hosts, [f"{each['name']}/{each['called']}" for each in sources], horizontal, without
+    )
+    bins = all(each["columns"][0].startswith("b") for each in (own, *(by_party[host] for host in hosts)))
+    tables = {own["party"]: own["name"], **{host: by_party[host]["name"] for host in hosts}}
+    reader = draft.add("reader", {}, tables=tables)
+    node = Node(reader, "output_data", TRUE, own["label"], bins)
+    if not horizontal:
+        node = Node(draft.add("psi", {"input_data": node.channel}), "output_data", TRUE, own["label"], bins)
+    draft.nodes.append(node)
+    ours, length = 0, rng.choice([1, 1, 2, 2, 3, 4])
+    while ours < length and len(draft.tasks) < 16:
+        names, weights = zip(*(HORIZONTAL if horizontal else VERTICAL).items())
+        name = rng.choices(names, weights)[0]
+        if not any(each in without for each in (name, *name.split()[:1])) and OPERATIONS[name](draft):
+            ours += name not in MOVING
+    last = draft.tasks[-1]
+    if rng.random() < 0.06:
+        last["fault"] = {"party": rng.randrange(3), "write": rng.randint(1, 6), "after": rng.random() < 0.5}
+    arbiter = rng.choice([ARBITER, *spare])
+    return {
+        "do": "job",
+        "guest": own["party"],
+        "hosts": hosts,
+        "arbiter": arbiter,
+        "horizontal": horizontal,
+        "tasks": draft.tasks,
+    }
+
+
+# Each adds tasks to a job; False where nothing fits.
+
+
+def _flip(draft: JobDraft) -> bool:
+    node = draft.node(TRUE, MIXED, TRUE, FLIPPED)
+    if node is None:
+        return False
+    classes = [float(each) for each in range(CLASSES[node.of])]
+    parameters = {"epsilon": draft.epsilon(), "classes": classes, "label_source": draft.source()}
+    task = draft.add("label_flip", {"input_data": node.channel}, parameters)
+    draft.made(node, task, labels=FLIPPED)
+    return True
+
+
+def _train(draft: JobDraft) -> bool:
+    node = draft.node(FLIPPED, DERIVED, bins=False)
+    if node is None or node.of == "w":
+        return False
+    scores = draft.rng.random() < 0.7
+    models = [each.model for each in draft.nodes if each.model]
+    inputs = {"input_data": node.channel}
+    if models and draft.rng.random() < 0.5:
+        inputs["warm_start_model"] = list(draft.rng.choice(models))
+    task = draft.add("dp_hetero_lr", inputs, {"train_scores": scores})
+    node.model = (task, "output_model")
+    if scores:
+        node.scores = (task, "train_output_data")
+    return True
+
+
+def _train_with_noise(level: str) -> Callable[[JobDraft], bool]:
+    def train(draft: JobDraft) -> bool:
+        node = draft.node(*((TRUE, MIXED) if level == "label" else (FLIPPED, MIXED)), bins=False)
+        if node is None or node.of == "w":
+            return False
+        parameters = {"privacy": level, "epsilon": draft.epsilon()}
+        if level == "label":
+            parameters["label_source"] = draft.source()
+        draft.add("dp_hetero_lr", {"input_data": node.channel}, parameters)
+        return True
+
+    return train
+
+
+def _flipback(draft: JobDraft) -> bool:
+    scored = [node for node in draft.nodes if node.scores]
+    if not scored:
+        return False
+    node = draft.rng.choice(scored)
+    mode = draft.rng.choice(["swap", "posterior", "resample"])
+    task = draft.add(
+        "flipback", {"input_data": node.channel, "scores": list(node.scores)}, {"mode": mode, "fraction": 0.3}
+    )
+    draft.made(node, task, labels=DERIVED)
+    return True
+
+
+def _binning(level: str) -> Callable[[JobDraft], bool]:
+    def bin_columns(draft: JobDraft) -> bool:
+        node = draft.node(FLIPPED, bins=False) if level == "none" else draft.node(bins=False)
+        if node is None or node.of == "w":
+            return False
+        parameters: Step = {"privacy": level} if level != "cut" else {"woe": False}
+        if level in ("label", "record"):
+            parameters["epsilon"] = draft.epsilon()
+        task = draft.add("dp_binning", {"input_data": node.channel}, parameters)
+        draft.made(node, task, bins=True)
+        return True
+
+    return bin_columns
+
+
+def _scorecard(level: str) -> Callable[[JobDraft], bool]:
+    def train(draft: JobDraft) -> bool:
+        node = draft.node(bins=True)
+        if node is None or node.of == "w":
+            return False
+        parameters = {"privacy": level, "epsilon": draft.epsilon()}
+        own = {"guest": {"label_source": draft.source()}} if level == "label" else {}
+        draft.add("dp_scorecard", {"input_data": node.channel}, parameters, own=own)
+        return True
+
+    return train
+
+
+def _count(draft: JobDraft) -> bool:
+    node = draft.node()
+    assert node is not None
+    draft.add("label_count", {"input_data": node.channel}, {"epsilon": draft.epsilon()})
+    return True
+
+
+def _trees(draft: JobDraft) -> bool:
+    node = draft.node()
+    if node is None or node.of == "w":
+        return False
+    parameters = {
+        "records": 400,
+        "epsilon": draft.epsilon(),
+        "rounds": draft.rng.choice([1, 2]),
+        "relation": draft.rng.choice(["add_or_remove", "replace_one"]),
+    }
+    draft.add("dp_homo_gbdt", {"input_data": node.channel}, parameters)
+    return True
+
+
+def _align(draft: JobDraft) -> bool:
+    node = draft.node()
+    if node is None or len(draft.hosts) != 1:
+        return False
+    draft.add("align", {"input_data": node.channel}, {"hide_size": {"epsilon": draft.rng.choice([0.5, 1.0])}})
+    return True
+
+
+def _split(draft: JobDraft) -> bool:
+    node = draft.node()
+    assert node is not None
+    component = draft.rng.choice(["data_split", "keyed_split", "keyed_split"])
+    if component in draft.without:
+        return False
+    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.5, 0.8])}
+    if component == "data_split":
+        parameters["stratified"] = draft.rng.random() < 0.5
+    task = draft.add(component, {"input_data": node.channel}, parameters)
+    for part in ("test", "train"):
+        draft.made(node, task, f"{part}_output_data")
+    return True
+
+
+def _mix(draft: JobDraft) -> bool:
+    """Some rows of one table, and the others of another one."""
+    first, second = draft.node(), draft.node()
+    if first is None or second is None or first is second:
+        return False
+    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.5, 0.9])}
+    parts = [draft.add("keyed_split", {"input_data": node.channel}, parameters) for node in (first, second)]
+    channels = [[parts[0], "train_output_data"], [parts[1], "test_output_data"]]
+    task = draft.add("union", {"input_data_list": channels})
+    labels = first.labels if first.labels == second.labels else MIXED
+    draft.made(first, task, labels=labels, bins=first.bins and second.bins)
+    return True
+
+
+def _sample(draft: JobDraft) -> bool:
+    node = draft.node()
+    assert node is not None
+    parameters = {"random_state": draft.rng.randrange(3), "by_label": draft.rng.random() < 0.5}
+    task = draft.add("sample", {"input_data": node.channel}, parameters)
+    draft.made(node, task)
+    return True
+
+
+def _one_to_one(component: str, **parameters: Callable[[random.Random], Any]) -> Callable[[JobDraft], bool]:
+    def move(draft: JobDraft) -> bool:
+        node = draft.node()
+        assert node is not None
+        given = {name: draw(draft.rng) for name, draw in parameters.items()}
+        task = draft.add(component, {"input_data": node.channel}, given)
+        draft.made(node, task)
+        return True
+
+    return move
+
+
+OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
+    "label_flip": _flip,
+    "dp_hetero_lr none": _train,
+    "dp_hetero_lr label": _train_with_noise("label"),
+    "dp_hetero_lr record": _train_with_noise("record"),
+    "flipback": _flipback,
+    "dp_binning none": _binning("none"),
+    "dp_binning cut": _binning("cut"),
+    "dp_binning label": _binning("label"),
+    "dp_binning record": _binning("record"),
+    "dp_scorecard label": _scorecard("label"),
+    "dp_scorecard record": _scorecard("record"),
+    "label_count": _count,
+    "align": _align,
+    "dp_homo_gbdt": _trees,
+    "split": _split,
+    "mix": _mix,
+    "sample": _sample,
+    "select": _one_to_one("hetero_feature_selection", keep=lambda rng: rng.sample(COLUMNS, 3)),
+    "scale": _one_to_one("feature_scale"),
+}
+MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
+HORIZONTAL = {"label_count": 3, "dp_homo_gbdt": 4, "split": 0.6, "sample": 0.3, "select": 0.5}
+VERTICAL = {
+    "label_flip": 5,
+    "dp_hetero_lr none": 3,
+    "dp_hetero_lr label": 1,
+    "dp_hetero_lr record": 1.2,
+    "flipback": 2,
+    "dp_binning none": 1,
+    "dp_binning cut": 1.5,
+    "dp_binning label": 1.2,
+    "dp_binning record": 1,
+    "dp_scorecard label": 2,
+    "dp_scorecard record": 2,
+    "label_count": 0.8,
+    "align": 0.5,
+    "split": 0.6,
+    "mix": 2,
+    "sample": 0.3,
+    "select": 0.6,
+    "scale": 0.2,
+}
