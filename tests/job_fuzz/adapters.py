@@ -43,6 +43,7 @@ from fate_dp.components.shuffler import run as shuffler
 from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
 from fate_dp.components.shuffler.settings import requests
 from fate_dp.crypto.paillier import generate_keypair
+from fate_dp.privacy.ledger.datasets import is_label_account
 from fate_dp.privacy.ledger.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
 
@@ -195,7 +196,8 @@ def play_dp_hetero_lr(part: Part) -> dict[str, Any]:
     privacy = guest.privacy.after(start)
     document = model.to_json(privacy.to_json("none"))
     noises = (noise,) if settings.privacy == "label" else ()
-    draws = frozenset(draw for cell in content.labels or () for draw in cell.draws)
+    # Flips of flips tell less than either, and how much less is not counted.
+    draws = frozenset(draw for cell in content.labels or () if len(cell.draws) == 1 for draw in cell.draws)
     trained = Model(document, draws | (warm.draws if warm else set()), noises + (warm.noises if warm else ()))
     part.told["model"] = (privacy.epsilon, privacy.delta, trained.draws, trained.noises)
     found = {"output_model": trained}
@@ -346,12 +348,12 @@ def record_cap(home: Path, party: str, columns: list[str]) -> float:
 def label_total(home: Path, party: str, names: frozenset[str], delta: float) -> float:
     """What the ledger says that labels cost that it knows by these names; the smallest, if it says several things."""
     ledger = PartyHome(home_path(home, party)).ledger
-    sources = [name for name in names if name.count("/") == 2]
-    return min((ledger.spent_of_labels(source, delta) for source in sources), default=0.0)
+    accounts = [name for name in names if is_label_account(name)]
+    return min((ledger.spent_of_labels(account, delta) for account in accounts), default=0.0)
 
 
 def record_total(home: Path, party: str, names: frozenset[str], delta: float) -> float:
     """The same of records."""
     ledger = PartyHome(home_path(home, party)).ledger
-    datasets = [name for name in names if name.count("/") != 2]
+    datasets = [name for name in names if not is_label_account(name)]
     return min((ledger.spent_by_steps(dataset, delta) for dataset in datasets), default=0.0)

@@ -90,7 +90,9 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     upload(party=PARTIES[0], population=population, label="y")
     upload(party=PARTIES[1], population=population, label=None)
     upload(party=PARTIES[rng.randrange(3)], population=population)
-    while len(made) < 11:
+    for _ in range(100):
+        if len(made) == 11:
+            break
         drawn = rng.random()
         if drawn < 0.18:
             upload()
@@ -157,13 +159,19 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         node = Node(draft.add("psi", {"input_data": node.channel}), "output_data", TRUE, own["label"], bins)
     draft.nodes.append(node)
     ours, length = 0, rng.choice([1, 1, 2, 2, 3, 4])
-    while ours < length and len(draft.tasks) < 16:
-        names, weights = zip(*(HORIZONTAL if horizontal else VERTICAL).items())
-        name = rng.choices(names, weights)[0]
-        if not any(each in without for each in (name, *name.split()[:1])) and OPERATIONS[name](draft):
+    operations = HORIZONTAL if horizontal else VERTICAL
+    known = {name: weight for name, weight in operations.items() if name not in without}
+    # Derived labels come of three tasks in a row, which chance hardly ever brings together.
+    first = ["label_flip", "dp_hetero_lr none", "flipback"] if not horizontal and rng.random() < 0.2 else []
+    length += len(first)
+    drawn = rng.choices([*known], [*known.values()], k=40) if known else []
+    for name in [*first, *drawn]:
+        if ours < length and len(draft.tasks) < 16 and OPERATIONS[name](draft):
             ours += name not in MOVING
     last = draft.tasks[-1]
-    if rng.random() < 0.06:
+    if not ours:
+        return None
+    if rng.random() < 0.1:
         last["fault"] = {"party": rng.randrange(3), "write": rng.randint(1, 6), "after": rng.random() < 0.5}
     arbiter = rng.choice([ARBITER, *spare])
     return {
@@ -241,7 +249,8 @@ def _binning(level: str) -> Callable[[JobDraft], bool]:
         parameters: Step = {"privacy": level} if level != "cut" else {"woe": False}
         if level in ("label", "record"):
             parameters["epsilon"] = draft.epsilon()
-        task = draft.add("dp_binning", {"input_data": node.channel}, parameters)
+        own = {"guest": {"label_source": draft.source()}} if level == "label" else {}
+        task = draft.add("dp_binning", {"input_data": node.channel}, parameters, own=own)
         draft.made(node, task, bins=True)
         return True
 

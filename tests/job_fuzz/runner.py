@@ -6,6 +6,7 @@ sequence can be shrunk by taking steps away.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,11 @@ class Finding:
     told: float
     after: str
 
+    def alike(self, other: Finding) -> bool:
+        """Whether both are of one kind."""
+        own, its = ((each.what, bool(each.secret.column), math.isinf(each.truth)) for each in (self, other))
+        return own == its
+
     def __str__(self) -> str:
         unit = f"label {self.secret.column}" if self.secret.column else "record"
         return (
@@ -61,7 +67,7 @@ class Report:
     refusals: list[str] = field(default_factory=list)
 
 
-class Sequence_:
+class Playing:
     """The state of one sequence."""
 
     def __init__(self, home: Path, steps: Sequence[Step]) -> None:

@@ -23,7 +23,8 @@ import pandas as pd
 import yaml
 from fate.arch.context import Context
 from fate.arch.dataframe import PandasReader
-from fate.arch.trace import _profile
+from fate.arch.computing.api import _table
+from fate.arch.trace import _profile, _trace
 
 from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.wire.channel import plain_messages
@@ -95,7 +96,7 @@ class Table:
             label_name=self.label,
             label_type="float64",
             dtype="float64",
-            partition=2,
+            partition=1,
         )
         return reader.to_frame(ctx, self.frame)
 
@@ -212,14 +213,17 @@ def play(
     return played
 
 
-@contextmanager
-def prepared(home: Path) -> Iterator[None]:
+def prepare(home: Path) -> None:
     """What a process that fuzzes changes once: homes in ``home``, doors to the ledger and to job files, no slow hashes.
 
     A ledger's writes wait for no disk: no power fails in here.
     """
-    os.environ[HOME_VARIABLE] = str(home)
+    os.environ[HOME_VARIABLE] = str(home / "homes")
+    # FATE notes call stacks, and looks up its configuration, at every operation on a table.
     _profile._call_stack_strings = list
+    _profile._func_annotated_string = lambda *args, **kwargs: ""
+    _trace._trace_func = lambda func, args, kwargs, span_name=None: func(*args, **kwargs)
+    _table.get_serdes_by_type = functools.cache(_table.get_serdes_by_type)
     yaml.safe_load = functools.partial(yaml.load, Loader=yaml.CSafeLoader)
     hashlib.scrypt = lambda password, **_: hashlib.sha256(password).digest()  # type: ignore[assignment]
     JobFiles.of_this_task = classmethod(lambda cls: cls(here.files) if getattr(here, "files", None) else None)  # type: ignore[assignment]
@@ -227,7 +231,6 @@ def prepared(home: Path) -> Iterator[None]:
     database.sqlite3 = _Hurried()  # type: ignore[assignment]
     for name in ("record", "record_flips"):
         setattr(Ledger, name, _noting(getattr(Ledger, name)))
-    yield
 
 
 def _killing(transaction: Any) -> Any:

@@ -1,0 +1,87 @@
+"""`python -m tests.job_fuzz`: whole jobs beside an oracle, and planted faults that must be found.
+
+    --seconds N     of the sequences without a fault (default 300); as many again are shared by the planted faults
+    --seed N        of the first sequence
+    --one SEED      play, and shrink, the sequence of one seed
+    --replay FILE   play a sequence that was printed
+    --mutants WORD  only these faults; none for no fault
+
+The last line is one JSON object; the status is 1 where a ledger understates, a fault is not found, or the fuzzer is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from .fuzz import MEMORY, fuzz, player, replay, shrink, written
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.job_fuzz")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--one", type=int)
+    parser.add_argument("--replay", type=Path)
+    parser.add_argument("--mutants", default="")
+    options = parser.parse_args()
+    if options.one is not None or options.replay is not None:
+        return _one(options.one, options.replay)
+    figures = fuzz(options.seconds, workers=options.workers, first=options.seed)
+    for told in figures.told[:3]:
+        print(told)
+    found, planted = 0, []
+    if options.mutants != "none":
+        from .mutants import MUTANTS
+
+        planted = [each for each in MUTANTS if options.mutants in each.name]
+        for mutant in planted:
+            of_mutant = fuzz(
+                options.seconds / len(MUTANTS), workers=options.workers, first=options.seed, stop=True, mutant=mutant
+            )
+            caught = bool(of_mutant.understated) and not of_mutant.broken
+            found += caught
+            told = of_mutant.told[0] if of_mutant.told else "not found"
+            print(f"{'found' if caught else 'MISSED'} after {of_mutant.sequences}: {mutant.name}: {told}", flush=True)
+    print(
+        json.dumps(
+            {
+                "bench": "job-fuzz",
+                "figures": {
+                    "sequences": figures.sequences,
+                    "jobs": figures.jobs,
+                    "accepted_share": round(figures.accepted_share, 3),
+                    "understated": figures.understated,
+                    "broken": figures.broken,
+                    "mutants_found": found,
+                    "mutants": len(planted),
+                },
+            }
+        )
+    )
+    return int(bool(figures.understated or figures.broken) or found < len(planted))
+
+
+def _one(seed: int | None, file: Path | None) -> int:
+    home = Path(tempfile.mkdtemp(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
+    player(home)
+    from .generator import sequence
+    from .shrink import script
+
+    if seed is not None:
+        steps = sequence(seed)
+        print(*replay(steps, home), sep="\n")
+        smallest, finding = shrink(steps, home)
+        print("", script(smallest), finding, written(smallest), sep="\n")
+    elif file is not None:
+        steps = json.loads(file.read_text(encoding="utf-8"))
+        print(script(steps), *replay(steps, home), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

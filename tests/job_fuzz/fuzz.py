@@ -1,0 +1,156 @@
+"""Plays sequences in several processes until the time is over, and shrinks what fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+MEMORY = Path("/dev/shm")
+PATIENCE_SECONDS = 60.0
+"""For the last sequences, once the time is over."""
+
+
+@dataclass
+class Figures:
+    """What came of all sequences."""
+
+    sequences: int = 0
+    steps: int = 0
+    jobs: int = 0
+    accepted: int = 0
+    understated: int = 0
+    broken: int = 0
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def accepted_share(self) -> float:
+        return self.accepted / max(self.jobs, 1)
+
+
+def fuzz(
+    seconds: float, *, workers: int = 2, first: int = 0, stop: bool = False, mutant: Any = None, most: int = 10**9
+) -> Figures:
+    """Play the sequences of the seeds from ``first`` on, for so many seconds.
+
+    Args:
+        stop: whether to end at the first finding.
+        mutant: a fault that is planted in every worker, before it imports FATE-DP.
+        most: no more sequences than these.
+    """
+    context = multiprocessing.get_context("spawn")
+    found: Any = context.Queue()
+    ends = time.monotonic() + seconds
+    ours = [
+        context.Process(target=_work, args=(at, workers, first, ends, most, mutant, found), daemon=True)
+        for at in range(workers)
+    ]
+    for each in ours:
+        each.start()
+    figures, running = Figures(), len(ours)
+    while running and time.monotonic() < ends + PATIENCE_SECONDS:
+        try:
+            told = found.get(timeout=1.0)
+        except Empty:
+            continue
+        if told is None:
+            running -= 1
+            continue
+        figures.sequences += 1
+        figures.steps += told["steps"]
+        figures.jobs += told["jobs"]
+        figures.accepted += told["accepted"]
+        figures.understated += bool(told["finding"])
+        figures.broken += bool(told["broken"])
+        if told["finding"] or told["broken"]:
+            figures.told.append(f"seed {told['seed']}: {told['finding'] or told['broken']}")
+            if stop:
+                break
+    for each in ours:
+        each.terminate()
+        each.join()
+    return figures
+
+
+def _work(at: int, workers: int, first: int, ends: float, most: int, mutant: Any, found: Any) -> None:
+    home = Path(tempfile.mkdtemp(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        play = player(home, mutant)
+        seed = first + at
+        while time.monotonic() < ends and seed < first + most:
+            found.put(play(seed))
+            seed += workers
+    except BaseException:
+        found.put(_told(-1, broken=traceback.format_exc()))
+        raise
+    finally:
+        found.put(None)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _told(seed: int, **facts: Any) -> dict[str, Any]:
+    return {"seed": seed, "steps": 0, "jobs": 0, "accepted": 0, "finding": None, "broken": None, **facts}
+
+
+def player(home: Path, mutant: Any = None) -> Any:
+    """A function that plays the sequence of a seed; the fault, if any, is planted in this process for good."""
+    logging.disable(logging.CRITICAL)
+    if mutant is not None:
+        from tests.mutants.planting import plant
+
+        plant(mutant)
+    from .generator import sequence
+    from .runner import Broken, Playing
+    from .world import prepare
+
+    prepare(home)
+
+    def play(seed: int) -> dict[str, Any]:
+        steps = sequence(seed)
+        try:
+            report = Playing(home / "homes", steps).run()
+        except Broken as error:
+            return _told(seed, broken=f"{error}\n{''.join(traceback.format_exception(error.__cause__))}")
+        finding = str(report.findings[0]) if report.findings else None
+        return _told(seed, steps=len(steps), jobs=report.jobs, accepted=report.accepted, finding=finding)
+
+    return play
+
+
+def shrink(steps: list[dict[str, Any]], home: Path) -> tuple[list[dict[str, Any]], str]:
+    """The smallest sequence that fails in the same way, and how; the process must be prepared."""
+    from .runner import Broken, Playing
+    from .shrink import shrunk
+
+    def finding(candidate: list[dict[str, Any]]) -> Any:
+        try:
+            found = Playing(home / "homes", candidate).run().findings
+        except Broken:
+            return None
+        return found[0] if found else None
+
+    whole = finding(steps)
+    smallest = shrunk(steps, lambda candidate: (small := finding(candidate)) is not None and small.alike(whole))
+    return smallest, str(finding(smallest))
+
+
+def replay(steps: list[dict[str, Any]], home: Path) -> Iterable[str]:
+    """What a sequence comes to, in words."""
+    from .runner import Playing
+
+    report = Playing(home / "homes", steps).run()
+    return [*report.told, *map(str, report.findings)]
+
+
+def written(steps: Sequence[dict[str, Any]]) -> str:
+    """The sequence as a file that `--replay` reads."""
+    return json.dumps(list(steps))
