@@ -42,7 +42,7 @@ import yaml
 from ..private_files import AnyPath, publish_if_absent, replace_file
 from ..validation import DEFAULT_DELTA, positive, whole
 from .database import WEIGHTS
-from .datasets import NUMBERED, base_name
+from .datasets import NUMBERED, base_name, is_source
 from .entries import BudgetCap
 
 logger = logging.getLogger(__name__)
@@ -118,10 +118,14 @@ class Policy:
         """Whether the operator wants kept what this party receives in tasks of a component."""
         return not self.record_views.isdisjoint({component, EVERY_COMPONENT})
 
-    def label_cap(self, source: str) -> float:
-        """Largest total epsilon that the label source may spend."""
-        cap = self.source(source).cap
-        return self.default_label_cap if cap is None else cap
+    def label_cap(self, source: str, related: Iterable[str] = ()) -> float:
+        """Largest total epsilon that labels may spend: the smallest cap of all declared sources that count together.
+
+        Public sources have none; labels whose sources nobody declared have the default.
+        """
+        declared = [self.label_sources[name] for name in {source, *related} if name in self.label_sources]
+        caps = [self.default_label_cap if each.cap is None else each.cap for each in declared if not each.public]
+        return min(caps, default=self.default_label_cap)
 
     @property
     def label_delta(self) -> float:
@@ -191,12 +195,6 @@ def _caps(
         if exact is None and name != dataset and name.startswith(WEIGHTS):
             continue
         yield smaller(of_columns, default) if exact is None else exact
-
-
-def is_source(value: object) -> bool:
-    """Whether ``value`` is text that reads ``namespace/name/column`` with three non-empty parts."""
-    parts = value.split("/") if isinstance(value, str) else []
-    return len(parts) == 3 and all(part.strip() for part in parts)
 
 
 def check_source(source: Any) -> str:
