@@ -144,7 +144,9 @@ class StepLedger(Chapter):
                 if known is not None:
                     return known
                 charged = charges(connection, dataset)
-                if cap is None or self._fitting.cover(_seen_together(charged, asked), cap):
+                if cap is None or all(
+                    self._fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values()
+                ):
                     use = Use(job_id, task_id, fingerprint=fingerprint, state="pending")
                     _, release_id = add_use(connection, step_entry(dataset, event, purpose), use)
                     values = (release_id, release_key, step.count)
@@ -153,7 +155,7 @@ class StepLedger(Chapter):
             self._refuse_beyond_cap(dataset, charged, asked, cap)
 
     def check_steps(self, *, dataset: str, events: Iterable[Charge], cap: BudgetCap) -> None:
-        """Refuse ``events`` of one unit that, recorded one after the other, would exceed ``cap``.
+        """Refuse ``events`` that, recorded one after the other, would exceed ``cap`` for their unit.
 
         Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
         long as none does, recording some of ``events`` through this object composes nothing again.
@@ -186,24 +188,23 @@ class StepLedger(Chapter):
 
     def _refuse_beyond_cap(self, dataset: str, charged: Charged, asked: Charged, cap: BudgetCap) -> None:
         """Compose, outside any transaction, what will have been seen; what fits is remembered."""
-        seen = _seen_together(charged, asked)
-        if not asked or self._fitting.cover(seen, cap):
-            return
-        total = total_of(seen, cap.delta)
-        if total > cap.epsilon * (1 + ROUNDING):
-            view = _view_of(asked)
-            spent, alone = (total_of(seen_by(each, view), cap.delta) for each in (charged, asked))
-            stated = {event.relation for event, _ in asked}
-            counted = (
-                "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
-            )
-            named, command = self._named(dataset)
-            raise BudgetExceeded(
-                f"The {named} has spent epsilon {spent:g}, this step asks for {alone:g} (total {total:g}), and the cap is "
-                f"{cap.epsilon:g}, all at delta {cap.delta:g} (unit {view.unit}, relation {view.relation}{counted}); its "
-                f"operator changes that with `{command}`."
-            )
-        self._fitting.add(seen, cap)
+        for view, seen in _seen_together(charged, asked).items():
+            if self._fitting.cover(seen, cap):
+                continue
+            total = total_of(seen, cap.delta)
+            if total > cap.epsilon * (1 + ROUNDING):
+                spent, alone = (total_of(seen_by(each, view), cap.delta) for each in (charged, asked))
+                stated = {event.relation for event, _ in asked if view.holds(event)}
+                counted = (
+                    "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
+                )
+                named, command = self._named(dataset)
+                raise BudgetExceeded(
+                    f"The {named} has spent epsilon {spent:g}, this step asks for {alone:g} (total {total:g}), and the cap "
+                    f"is {cap.epsilon:g}, all at delta {cap.delta:g} (unit {view.unit}, relation {view.relation}{counted}); "
+                    f"its operator changes that with `{command}`."
+                )
+            self._fitting.add(seen, cap)
 
     def _named(self, dataset: str) -> tuple[str, str]:
         """The dataset for a sentence, and the command that changes its cap."""
@@ -227,12 +228,10 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
-def _view_of(asked: Charged) -> TotalsView:
-    """Who is asked about a cap: everybody together. Under replace-one every event counts, and none less than otherwise."""
-    units = {event.unit for event, _ in asked}
-    assert len(units) == 1, "steps of one unit are asked for together"
-    return TotalsView(units.pop(), REPLACE_ONE, EVERYBODY)
+def _seen_together(charged: Charged, asked: Charged) -> dict[TotalsView, Charged]:
+    """{view: what everybody will have seen} for each unit of the steps that are asked for.
 
-
-def _seen_together(charged: Charged, asked: Charged) -> Charged:
-    return seen_by((*charged, *asked), _view_of(asked)) if asked else ()
+    Under replace-one every event counts, and none less than under add-or-remove.
+    """
+    views = {TotalsView(event.unit, REPLACE_ONE, EVERYBODY) for event, _ in asked}
+    return {view: seen_by((*charged, *asked), view) for view in sorted(views)}
