@@ -244,6 +244,12 @@ class Charges:
 
 
 def label_cap(home: PartyHome, account: str) -> BudgetCap:
-    """What labels may spend in all, of every source that counts together with this account."""
-    policy = home.policy
-    return BudgetCap(policy.label_cap(account, home.ledger.related(account)), policy.label_delta)
+    """What labels may spend in all, of every source that counts together with this account.
+
+    Where nobody declared a source, it is what the table may spend: steps that protect its records protect its labels.
+    """
+    policy, related = home.policy, home.ledger.related(account)
+    if account.startswith(LABELS) and not policy.has_label_cap(related):
+        table = account.removeprefix(LABELS)
+        return policy.dataset_cap(table, home.ledger.related(table))
+    return BudgetCap(policy.label_cap(account, related), policy.label_delta)

@@ -148,7 +148,7 @@ def called(connection: sqlite3.Connection, dataset: str) -> str:
     if is_source(dataset):
         return f"label source {dataset}"
     if dataset.startswith(LABELS):
-        return f"{LABELS}the {called(connection, dataset.removeprefix(LABELS))}"
+        return f"label account of {called(connection, dataset.removeprefix(LABELS))}"
     tables = _tables(connection, dataset)
     return f"table {' and '.join(tables)}" if tables else f"dataset {dataset}"
 

@@ -123,9 +123,16 @@ class Policy:
 
         Public sources have none; labels whose sources nobody declared have the default.
         """
-        declared = [self.label_sources[name] for name in {source, *related} if name in self.label_sources]
-        caps = [self.default_label_cap if each.cap is None else each.cap for each in declared if not each.public]
-        return min(caps, default=self.default_label_cap)
+        return min(self._label_caps({source, *related}), default=self.default_label_cap)
+
+    def has_label_cap(self, accounts: Iterable[str]) -> bool:
+        """Whether any of these accounts of labels is a source that was declared, and not public."""
+        return any(True for _ in self._label_caps(accounts))
+
+    def _label_caps(self, accounts: Iterable[str]) -> Iterator[float]:
+        for terms in (self.label_sources.get(name) for name in accounts):
+            if terms is not None and not terms.public:
+                yield self.default_label_cap if terms.cap is None else terms.cap
 
     @property
     def label_delta(self) -> float:
