@@ -253,6 +253,14 @@ def figures() -> dict[str, float]:
     }
 
 
+CURES = {
+    "bare_dicts": "write dict[str, int], or Document of components/common/federation.py",
+    "any_in_components": "write what the value is, or object",
+    "lines": "a new component may raise the limit in tests/house.py by its own lines",
+    "modules": "a new component may raise the limit in tests/house.py by its own modules",
+}
+
+
 def kept(name: str, value: float) -> bool:
     kind, limit = LIMITS[name]
     return value <= limit if kind == "at most" else value >= limit
@@ -265,6 +273,9 @@ def main() -> int:
     for name, value in found.items():
         table.add_row(name, f"{value:g}", " ".join(map(str, LIMITS[name])), "" if kept(name, value) else "beyond")
     Console(width=100).print(table)
+    for name in CURES:
+        if not kept(name, found[name]):
+            print(f"{name}:", CURES[name])
     for ring in circles(modules()):
         print("circle:", ", ".join(sorted(ring)))
     for arrow in upward_imports(modules()):

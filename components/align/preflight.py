@@ -211,7 +211,7 @@ class AlignmentTerms(Preflight):
         self.facts = facts
         check_memory(self.ctx, facts["records"], facts["columns"], self.private_key.public_key, settings.worker_memory)
         if settings.hide_size is not None:
-            self.charges = Charges(self.ctx, self.frame, REFUSAL)
+            self.charges = Charges(self.ctx, self.frame, REFUSAL, reads_labels=False)
             self.charges.check(self._cost())
         self.label_privacy = self._label_privacy()
         # No id is left afterwards by which scores of joined rows could be counted for these records.
@@ -245,7 +245,14 @@ class AlignmentTerms(Preflight):
     def _cost(self) -> list[tuple[Event, int]]:
         hidden = self.settings.hide_size
         assert hidden is not None
-        return [(dummy_count_event(hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=OTHER[self.role]), 1)]
+        return [
+            (
+                dummy_count_event(
+                    hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=(OTHER[self.role], "model")
+                ),
+                1,
+            )
+        ]
 
     def _facts(self) -> Document:
         dummies = 0 if self.settings.hide_size is None else 2 * self.settings.hide_size.pool

@@ -9,13 +9,16 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
-from fate_dp.privacy.events import Event, event_after_over_sampling
+from fate_dp.privacy.events import Event, Unit, event_after_over_sampling
+from fate_dp.privacy.labels.flipback import are_marked
+from fate_dp.privacy.ledger.datasets import LABELS
 from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import (
     KEY_FILE,
@@ -28,9 +31,10 @@ from fate_dp.privacy.private_files import (
 )
 
 from .federation import Context
-from .frames import DataFrame, ids_fingerprint, match_id_blocks, record_tag_stream
+from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
 from .job_files import tables_of_this_task
 from .preflight import PrivateReason
+from .vocabulary import LABEL
 
 Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
@@ -95,18 +99,19 @@ class Dataset(NamedTuple):
     related: tuple[str, ...]
 
 
-def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None) -> Dataset:
+def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None, labels: str | None = None) -> Dataset:
     """Tell the ledger which records these columns are of, before anything is asked or charged.
 
     Leaving columns away, or taking some rows, must not open a new budget.
 
     Args:
         key: the task's data input that the table is; None where it has one only.
+        labels: the account of the table's labels, as ``Ledger.remember_dataset`` takes it.
     """
     columns = frame.schema.columns.to_list()
     tags = record_tag_stream(frame, home.key, id_space(home.policy, frame.schema.match_id_name))
     name = home.ledger.remember_dataset(
-        columns_name(columns), columns, records=tags, key_id=home.key_id, tables=tables_of_this_task(key)
+        columns_name(columns), columns, records=tags, key_id=home.key_id, tables=tables_of_this_task(key), labels=labels
     )
     return Dataset(name, tuple(home.ledger.related(name)))
 
@@ -127,30 +132,64 @@ def has_synthetic_rows(frame: DataFrame) -> bool:
     return any(of_block for _, of_block in found.collect())
 
 
+def refuse_derived_labels(frame: DataFrame) -> None:
+    """Flipback computes every label from the features of all records, at all parties: one replaced record moves others.
+
+    Clipping and noise bound what one record contributes, which then is not what it changes. So no step may promise
+    anything to a record, or to a party, where a single label is such a one.
+    """
+    # Not reduced: FATE reduces no table without blocks.
+    found = label_blocks(frame).mapValues(lambda labels: bool(are_marked(labels).any()))
+    if any(of_block for _, of_block in found.collect()):
+        raise ValueError(
+            "The labels went through flipback, which computed each of them from all records of an earlier training, so "
+            "noise protects no record here; use the labels as label_flip released them, or train without noise."
+        )
+
+
 class Charges:
     """What the private steps of one task on ``frame`` cost in the party's own ledger, as (event, count) pairs.
 
     A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so
     that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more.
 
+    A step on labels is charged to their source. One that protects records, or clients, is charged to the table, and to
+    its labels as well where it reads them: whoever replaces a label replaces a part of a record.
+
     Args:
         refusal: the sentence for the other parties where the cap does not allow the task.
-        label_source: steps are on the labels alone, and charged to their source.
+        label_source: the declared source of the labels; None where no step is on labels alone.
+        reads_labels: whether steps that protect records read the table's labels, if it has any.
     """
 
-    def __init__(self, ctx: Context, frame: DataFrame, refusal: str, *, label_source: str | None = None) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        frame: DataFrame,
+        refusal: str,
+        *,
+        label_source: str | None = None,
+        reads_labels: bool = True,
+    ) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
-        self._refusal, self._label_source = refusal, label_source
-        self._pending: list[int] = []
-        self._dataset = remembered_dataset(self._home, frame) if label_source is None else Dataset(label_source, ())
+        self._refusal, self._pending = refusal, list[int]()
+        self._reads_labels = reads_labels and frame.schema.label_name is not None
+        if self._reads_labels or label_source is not None:
+            refuse_derived_labels(frame)
+        labels = label_source or (LABELS if self._reads_labels else None)
+        self._dataset = remembered_dataset(self._home, frame, labels=labels)
         self.dataset = self._dataset.name
+        self._labels = f"{LABELS}{self.dataset}" if labels == LABELS else labels
 
     def check(self, events: Charged) -> None:
-        """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds the cap; write nothing."""
-        try:
-            self._home.ledger.check_steps(dataset=self.dataset, events=self._claimed(events), cap=self._cap)
-        except BudgetExceeded as error:
-            raise PrivateReason(str(error), public=f"{self._refusal} {CHANGED_BY_OPERATOR}") from error
+        """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds a cap; write nothing."""
+        claimed = self._claimed(events)
+        for account in dict.fromkeys((name, event.unit) for name, event, _ in claimed):
+            of_account = [(event, count) for name, event, count in claimed if (name, event.unit) == account]
+            try:
+                self._home.ledger.check_steps(dataset=account[0], events=of_account, cap=self._cap(account[0]))
+            except BudgetExceeded as error:
+                raise PrivateReason(str(error), public=f"{self._refusal} {CHANGED_BY_OPERATOR}") from error
 
     def record(self, events: Charged, purpose: str) -> None:
         """Charge before what is described leaves; noise is never drawn twice alike, so every call is a release anew.
@@ -158,12 +197,12 @@ class Charges:
         Raises:
             BudgetExceeded: Another job took what was left of the cap since ``check``.
         """
-        for event, count in self._claimed(events):
+        for account, event, count in self._claimed(events):
             release = self._home.ledger.record(
-                dataset=self.dataset,
+                dataset=account,
                 event=event,
                 count=count,
-                cap=self._cap,
+                cap=self._cap(account),
                 purpose=purpose,
                 release_key=f"{self._job.task_id} {secrets.token_hex(16)}",
                 fingerprint=self._fingerprint,
@@ -176,8 +215,18 @@ class Charges:
         while self._pending:
             self._home.ledger.mark_released(self._pending.pop())
 
-    def _claimed(self, events: Charged) -> Charged:
-        return [(event_after_over_sampling(event) if self._over_sampled else event, count) for event, count in events]
+    def _claimed(self, events: Charged) -> list[tuple[str, Event, int]]:
+        """(account, event, count) of every line that the events are charged as."""
+        found = []
+        for event, count in events:
+            if event.unit != LABEL:
+                found.append((self.dataset, event, count))
+            if self._labels is not None and (self._reads_labels or event.unit == LABEL):
+                found.append((self._labels, replace(event, unit=Unit.LABEL), count))
+        return [
+            (account, event_after_over_sampling(event) if self._over_sampled else event, count)
+            for account, event, count in found
+        ]
 
     @cached_property
     def _over_sampled(self) -> bool:
@@ -187,9 +236,20 @@ class Charges:
     def _fingerprint(self) -> str:
         return ids_fingerprint(self._frame)
 
-    @property
-    def _cap(self) -> BudgetCap:
+    def _cap(self, account: str) -> BudgetCap:
         policy = self._home.policy
-        if self._label_source is not None:
-            return BudgetCap(policy.label_cap(self._label_source), policy.label_delta)
-        return policy.dataset_cap(self.dataset, self._dataset.related)
+        if account == self._labels:
+            return label_cap(self._home, account)
+        return policy.dataset_cap(account, self._dataset.related)
+
+
+def label_cap(home: PartyHome, account: str) -> BudgetCap:
+    """What labels may spend in all, of every source that counts together with this account.
+
+    Where nobody declared a source, it is what the table may spend: steps that protect its records protect its labels.
+    """
+    policy, related = home.policy, home.ledger.related(account)
+    if account.startswith(LABELS) and not policy.has_label_cap(related):
+        table = account.removeprefix(LABELS)
+        return policy.dataset_cap(table, home.ledger.related(table))
+    return BudgetCap(policy.label_cap(account, related), policy.label_delta)

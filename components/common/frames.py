@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
-from fate_dp.privacy.labels.flips import ANY_SOURCE, canonical_label, label_tags, record_tags
+from fate_dp.privacy.labels.flips import canonical_label, label_tags, record_tags
 
 from .federation import Context, Document, TableInput, TableOutput, check_roles
 from .preflight import Refusal, agree
@@ -139,9 +139,8 @@ def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple
     return _stream(match_id_blocks(frame).join(label_blocks(frame), labelled))
 
 
-def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple]:
-    """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, the flipped label as text,
-    and the same two hashes without the source."""
+def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple[bytes, bytes, str]]:
+    """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, and the flipped label."""
     true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
     return _stream(true_labels.join(flipped, _with_flipped))
 
@@ -187,17 +186,13 @@ def content_digest(frame: DataFrame, key: bytes) -> bytes:
     return sums.reduce(lambda first, second: (first + second) % 2**256).to_bytes(32, "big")
 
 
-def _true_tags(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list:
-    texts = [canonical_label(label) for label in labels.tolist()]
-    return [
-        list(zip(record_tags(match_ids, key, name), label_tags(match_ids, texts, key, name)))
-        for name in (source, ANY_SOURCE)
-    ]
+def _true_tags(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list[tuple[bytes, bytes]]:
+    tags = label_tags(match_ids, labels.tolist(), key, source)
+    return list(zip(record_tags(match_ids, key, source), tags))
 
 
-def _with_flipped(tags: Any, flipped: np.ndarray) -> list[tuple]:
-    values = map(canonical_label, flipped.tolist())
-    return [(*own, value, *common) for own, common, value in zip(*tags, values)]
+def _with_flipped(tags: Sequence[tuple[bytes, bytes]], flipped: np.ndarray) -> list[tuple[bytes, bytes, str]]:
+    return [(*own, value) for own, value in zip(tags, map(canonical_label, flipped.tolist()))]
 
 
 def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.labels.flips import (
@@ -19,8 +19,19 @@ from fate_dp.privacy.labels.flips import (
 
 from .charges import JobReference, PartyHome
 from .federation import Document
-from .frames import DataFrame, content_digest, flip_stream, label_blocks, labelled_stream, record_tag_stream
+from .frames import DataFrame, content_digest, labelled_stream, record_tag_stream
 from .preflight import PrivateReason, Refusal
+
+
+class LabelNoiseSettings(Protocol):
+    """What every component with ``privacy: label`` is given."""
+
+    @property
+    def label_source(self) -> str | None: ...
+    @property
+    def epsilon(self) -> float | None: ...
+    @property
+    def delta(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -129,10 +140,19 @@ def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
         )
 
 
-def claim_true_labels(home: PartyHome, frame: DataFrame, label_source: str) -> None:
-    """Note in the ledger whose labels these are, before a step on them is charged to their source."""
-    rows = flip_stream(frame, label_blocks(frame), home.key, label_source)
-    home.ledger.claim_labels(source=label_source, rows=rows)
+def labels_to_protect(home: PartyHome, frame: DataFrame, settings: LabelNoiseSettings) -> LabelPrivacy:
+    """At the guest with privacy label: of what is computed from true labels of a declared source, with noise.
+
+    Nothing is asked of a label here: the other parties see whether the job goes on.
+    """
+    source, epsilon = settings.label_source, settings.epsilon
+    if epsilon is None or source is None:
+        missing = "epsilon" if epsilon is None else "label_source"
+        raise Refusal(f"{missing} must be set at the guest, got None. Set it there, beside privacy label.")
+    check_source(home, frame, source)
+    if home.policy.source(source).public:
+        raise Refusal(f"privacy must be none, got label. The guest declared {source} public.")
+    return LabelPrivacy.of_noise(source, epsilon, settings.delta)
 
 
 def find_label_privacy(home: PartyHome, frame: DataFrame, label_source: str | None) -> LabelPrivacy:
@@ -215,25 +235,6 @@ def refuse_true_labels_of_released_records(home: PartyHome, frame: DataFrame) ->
 def _not_shown(reason: str) -> PrivateReason:
     return PrivateReason(
         reason, public="The guest's ledger refuses to show the labels of this table; its operator can see why."
-    )
-
-
-def refuse_derived_labels(home: PartyHome, frame: DataFrame) -> None:
-    """Flipback computes every label from the features of all records, at all parties: one replaced record moves others.
-
-    Clipping and noise bound what one record contributes, which then is not what it changes. So no step may promise
-    anything to a record, or to a party, whose table has such labels; those of their flips are left.
-    """
-    for source in home.ledger.sources(home.key_id):
-        rows = labelled_stream(frame, home.key, source)
-        if home.ledger.hold_derived_labels(rows, source=source, key_id=home.key_id):
-            raise derived_labels()
-
-
-def derived_labels() -> ValueError:
-    return ValueError(
-        "The labels went through flipback, which computed each of them from all records of an earlier training, so noise "
-        "protects no record here; use the labels as label_flip released them, or train without noise."
     )
 
 

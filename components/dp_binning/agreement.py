@@ -7,10 +7,10 @@ flips that were released, or public. A guest whose labels are all alike is refus
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fate_dp.privacy.events import Event
+from fate_dp.privacy.events import Event, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
@@ -26,8 +26,8 @@ from ..common.frames import (
     require_rows,
 )
 from ..common.preflight import Preflight, Refusal
-from ..common.provenance import LabelPrivacy, find_label_privacy, record_use, refuse_derived_labels
-from ..common.vocabulary import LABEL, RECORD
+from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
+from ..common.vocabulary import LABEL, NONE, RECORD
 from .own_columns import checked_rules, event_blocks, quantile_charges
 from .settings import LAPLACE, NOISY, QuantileBins, Rule, Settings
 
@@ -83,7 +83,7 @@ class BinningAgreement(Preflight):
         if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled; put dp_binning before smote.")
 
-    def add_noise(self, own_columns: int, label_columns: int, counts: int, observers: tuple[str, ...]) -> None:
+    def add_noise(self, own_columns: int, label_columns: int, counts: int) -> None:
         """Settle this party's noise, and what it will be charged as."""
         epsilon = self.settings.epsilon
         assert epsilon is not None, "Noise without an epsilon is refused by the settings."
@@ -91,12 +91,20 @@ class BinningAgreement(Preflight):
             self.noise = LaplaceBinCountNoise(epsilon, own_columns, label_columns, counts)
         else:
             self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
-        self.charged = [*self.charged, (self.noise.event(observers), 1)]
+        unit = Unit.LABEL if self.settings.privacy == LABEL else Unit.RECORD
+        self.charged = [*self.charged, (replace(self.noise.event(self.observers), unit=unit), 1)]
 
     def check_cap(self) -> None:
         """Refuse what the cap does not allow; nothing is written."""
         if self.charged:
-            self.charges = Charges(self.ctx, self.frame, REFUSAL)
+            settings = self.settings
+            self.charges = Charges(
+                self.ctx,
+                self.frame,
+                REFUSAL,
+                label_source=settings.label_source if settings.privacy == LABEL else None,
+                reads_labels=settings.privacy == RECORD,
+            )
             self.charges.check(self.charged)
 
     def charge(self) -> None:
@@ -120,7 +128,7 @@ class HostAgreement(BinningAgreement):
             raise Refusal("The host's table has no feature columns; it needs at least one.")
         self.check_table()
         if self.settings.privacy == RECORD:
-            self.add_noise(len(self.rules), 0, 2 * self.bins, self.observers)
+            self.add_noise(len(self.rules), 0, 2 * self.bins)
         self.check_cap()
         return {"digest": alignment_digest(self.frame), **self.asked, "columns": len(self.rules), "bins": self.bins}
 
@@ -146,9 +154,9 @@ class GuestAgreement(BinningAgreement):
         if not self.settings.woe:
             return {}
         self.events = event_blocks(label_blocks(self.frame))
-        if self.settings.privacy in NOISY:
-            refuse_derived_labels(home_of(self.ctx), self.frame)
-        else:
+        if self.settings.privacy == LABEL:
+            labels_to_protect(home_of(self.ctx), self.frame, self.settings)
+        elif self.settings.privacy == NONE:
             self.labels = find_label_privacy(home_of(self.ctx), self.frame, self.settings.label_source)
             check_unprotected(self.labels)
             self._check_classes()
@@ -163,9 +171,9 @@ class GuestAgreement(BinningAgreement):
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
         if self.settings.privacy == LABEL:
-            self.add_noise(0, columns, bins, ("host",))
+            self.add_noise(0, columns, bins)
         elif self.settings.privacy == RECORD:
-            self.add_noise(len(self.rules), columns, bins + 2 * self.bins, self.observers)
+            self.add_noise(len(self.rules), columns, bins + 2 * self.bins)
         self.check_cap()
         return {
             "flips": self.labels.epsilon if self.labels and self.labels.private else None,

@@ -135,7 +135,8 @@ class Settings:
     )
     smoothing: float = parameter("records that WOE and IV add to each bin, split as the whole column", 1.0, above=0)
     label_source: str | None = parameter(
-        "namespace/name/column of labels declared public, for privacy none; None means that the ledger is searched",
+        "namespace/name/column of the guest's labels: with privacy label what they are charged to, with none labels that are "
+        "declared public, and None means then that the ledger is searched",
         None,
         check=label_source,
     )

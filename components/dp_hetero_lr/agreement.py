@@ -152,14 +152,18 @@ def size_bits(descent: Descent, rows: Table, frame: DataFrame) -> int:
     return mean_square_bits(rows, frame.schema.columns.to_list(), batches)
 
 
-def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table) -> Document:
-    """What the guest needs to know of a host; ``rows`` are the blocks of ``frame``."""
+def host_facts(frame: DataFrame, release: ScoreRelease, rows: Table, asks_values: bool = True) -> Document:
+    """What the guest needs to know of a host; ``rows`` are the blocks of ``frame``.
+
+    Whether columns take few values is an exact bit of the table: where noise protects records, and no score is shown that
+    it does not protect anyway, nobody asks.
+    """
     return {
         "rows": frame.shape[0],
         "features": len(frame.schema.columns),
         "digest": frames.alignment_digest(frame),
         "score_releases_left": release.left(),
-        "few_valued": shows_few_values(release.home, release.dataset, rows, frame.shape[0]),
+        "few_valued": asks_values and shows_few_values(release.home, release.dataset, rows, frame.shape[0]),
     }
 
 

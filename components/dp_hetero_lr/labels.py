@@ -23,7 +23,7 @@ from ..common.charges import PartyHome
 from ..common.federation import Document
 from ..common.frames import DataFrame, distinct_labels
 from ..common.preflight import Refusal
-from ..common.provenance import LabelPrivacy, check_source, find_label_privacy, refuse_derived_labels
+from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect
 from ..common.vocabulary import LABEL, NONE
 from ..protocols.training_terms import BINARY, class_names
 from .settings import TrainSettings
@@ -50,22 +50,12 @@ def privacy_of_true_labels(home: PartyHome, frame: DataFrame, settings: TrainSet
 
     Nothing is asked of a label but whether it lies in its domain, a fact that all neighbours share: the other parties see
     whether the job goes on.
-
-    Raises:
-        ValueError: the source or the epsilon is missing or not declared, or the labels are public, derived or none.
     """
-    source = settings.label_source
-    if settings.epsilon is None or source is None:
-        missing = "epsilon" if settings.epsilon is None else "label_source"
-        raise Refusal(f"privacy is label, but the guest sets no {missing}; set it there, beside privacy.")
-    check_source(home, frame, source)
-    if home.policy.source(source).public:
-        raise Refusal(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
+    privacy = labels_to_protect(home, frame, settings)
     if not distinct_labels(frame, limit=2) <= set(BINARY):
         raise ValueError("A label is neither 0 nor 1; privacy label is for two classes.")
-    refuse_derived_labels(home, frame)
     settings.check_classes()
-    return LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
+    return privacy
 
 
 def declared_classes(home: PartyHome, settings: TrainSettings, privacy: LabelPrivacy) -> tuple[float, ...]:

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any
 
 from ..common import provenance
-from ..common.charges import home_of, job_of
+from ..common.charges import home_of, job_of, refuse_derived_labels
 from ..common.federation import Context, Document, check_roles, others
 from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
-from ..common.vocabulary import LABEL, NONE
+from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
@@ -128,8 +128,8 @@ class HeteroGuestPreflight(HeteroPreflight):
         frame, protected = self.train_data, self.settings.privacy
         agreement.check_guest(frame, self.descent.fit_intercept, self.warm_start)
         self.privacy, self.classes = privacy_and_classes(self.home, frame, self.settings)
-        if protected != NONE and self.privacy.derived:
-            raise provenance.derived_labels()
+        if protected != NONE:
+            refuse_derived_labels(frame)
         agreement.check_same_classes(self.warm_start, self.classes)
         if protected != LABEL:
             agreement.check_labels(frame, self.settings.family, self.classes)
@@ -160,8 +160,6 @@ class HeteroGuestPreflight(HeteroPreflight):
         table = JointTable(rows, features, bits, self.classes)
         self.terms = agreement.training_terms(descent, table, epsilon, self.warm_start, rounds, noise)
         if self.noise and noise:
-            if self.settings.privacy == LABEL:
-                provenance.claim_true_labels(self.home, frame, self.privacy.source)
             self.noise.charge(noise)
         provenance.record_use(self.home, self.privacy, job_of(self.ctx), rows)
         return self.terms.to_wire()
@@ -200,8 +198,10 @@ class HeteroHostPreflight(HeteroPreflight):
         job = job_of(self.ctx)
         self.prepare(fit_intercept=False, with_label=False)
         self.release = ScoreRelease.of(self.home, job, self.train_data, "train_data")
+        shows_scores = self.settings.train_scores or self.validate_data is not None
+        asks_values = self.settings.privacy != RECORD or shows_scores
         facts = {
-            **agreement.host_facts(self.train_data, self.release, self.rows),
+            **agreement.host_facts(self.train_data, self.release, self.rows, asks_values),
             "mean_square_bits": self.bits,
             "noise": self.noise and self.noise.part.to_wire(),
             "warm_start_run": agreement.run_of(self.warm_start),

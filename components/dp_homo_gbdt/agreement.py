@@ -12,11 +12,10 @@ from typing import Any
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.bins import TableBins
 
-from ..common.charges import Charges, home_of
+from ..common.charges import Charges
 from ..common.federation import Context, Document, Federation, PartyId, own_party, require
 from ..common.frames import DataFrame, require_numeric
 from ..common.preflight import Preflight, Refusal, about_settings
-from ..common.provenance import refuse_derived_labels
 from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
@@ -103,7 +102,6 @@ class TreesTables(Preflight):
             raise Refusal("The table has no feature columns; each data party needs at least one.")
         require_numeric(frame, NOT_NUMERIC)
         check_labels(frame, CLASSES)
-        refuse_derived_labels(home_of(self.ctx), frame)
         return {"columns": self.columns}
 
     @about_settings()

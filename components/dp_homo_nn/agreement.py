@@ -17,7 +17,6 @@ from ..common.charges import Charges, home_of
 from ..common.federation import Context, Document, Federation, PartyId, own_party
 from ..common.frames import DataFrame, check_features
 from ..common.preflight import Preflight, Refusal, about_settings
-from ..common.provenance import refuse_derived_labels
 from ..common.vocabulary import ADAPTIVE, RECORD
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
@@ -122,8 +121,7 @@ class HomoNNTables(Preflight):
             return {}
         check_table(frame, settings)
         assert frame is not None
-        home, policy = home_of(self.ctx), home_of(self.ctx).policy
-        refuse_derived_labels(home, frame)
+        policy = home_of(self.ctx).policy
         check_module(policy, settings.model["name"])
         columns = frame.schema.columns.to_list()
         spec = spec_of_job(settings, len(columns))

@@ -10,18 +10,11 @@ from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 from ..common import frames
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, remembered_dataset
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels, remembered_dataset
 from ..common.federation import Context, Document, data_parties, name_of, others, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal
-from ..common.provenance import (
-    LabelPrivacy,
-    check_source,
-    claim_true_labels,
-    find_label_privacy,
-    record_use,
-    refuse_derived_labels,
-)
+from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.score_counts import remember_training
 from ..protocols.shared_descent import JointColumns
@@ -216,6 +209,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
         frame, settings, home = self.frame, self.settings, home_of(self.ctx)
         if frame.schema.label_name is None:
             raise Refusal("The guest's table has no label column; upload it with label_name set.")
+        refuse_derived_labels(frame)
         facts = self.prepare(labelled=True)
         if settings.privacy == NONE:
             if settings.epsilon is not None:
@@ -228,31 +222,21 @@ class ScorecardGuestPreflight(ScorecardPreflight):
             if len(frames.distinct_labels(frame, limit=2)) == 1:
                 raise ValueError("All labels are of one class; both 0 and 1 must occur.")
             return facts
-        refuse_derived_labels(home, frame)
         if settings.privacy == LABEL:
             self._check_label_budget()
         return facts
 
     def _check_label_budget(self) -> None:
-        settings, home = self.settings, home_of(self.ctx)
-        source = settings.label_source
-        if settings.epsilon is None or source is None:
-            missing = "epsilon" if settings.epsilon is None else "label_source"
-            raise Refusal(f"privacy is label, but the guest sets no {missing}; set it there.")
-        check_source(home, self.frame, source)
-        if home.policy.source(source).public:
-            raise Refusal(f"privacy is label, but {source} was declared public at the guest; set privacy to none.")
-        self.labels = LabelPrivacy.of_noise(source, settings.epsilon, settings.delta)
-        self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=source)
-        multiplier = noise_multiplier_for(settings.epsilon, settings.delta)
+        settings = self.settings
+        self.labels = labels_to_protect(home_of(self.ctx), self.frame, settings)
+        self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=settings.label_source)
+        multiplier = noise_multiplier_for(self.labels.epsilon, settings.delta)
         self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])
 
     def charge(self, terms: ScorecardTerms) -> None:
         """Also of noise on labels."""
         super().charge(terms)
-        source = self.settings.label_source
-        if self.label_noise is not None and self.charges is not None and source is not None:
-            claim_true_labels(home_of(self.ctx), self.frame, source)
+        if self.label_noise is not None and self.charges is not None:
             self.charges.record([(self.label_noise.event, self.reads)], PURPOSE)
 
     def draw(self, terms: ScorecardTerms) -> None:

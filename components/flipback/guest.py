@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
+from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings, marked
 from fate_dp.privacy.labels.flips import LabelRelease, Releases, total_of, united
 
 from ..common import frames
@@ -121,15 +121,15 @@ def releases_of_model(home: PartyHome, scored: DataFrame) -> Releases:
 
 
 def with_labels(frame: DataFrame, labels: np.ndarray) -> DataFrame:
-    """The frame with new labels in row order; the column becomes float64 if any of them is soft."""
-    starts = frames.block_starts(frame)
+    """The frame with new labels in row order, marked as derived ones; the column becomes float64."""
+    starts, labels = frames.block_starts(frame), marked(labels)
 
     def relabelled(blocks: Iterable[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
         for key, block in blocks:
             yield key, labels[starts[key] : starts[key] + len(block)]
 
     table = frames.label_blocks(frame).mapPartitions(relabelled, preserves_partitioning=True)
-    return frames.replace_labels(frame, table, soft=not np.array_equal(labels, np.rint(labels)))
+    return frames.replace_labels(frame, table, soft=True)
 
 
 def _others(releases: Releases) -> str:

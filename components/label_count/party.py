@@ -17,11 +17,10 @@ import numpy as np
 from fate_dp.privacy.events import OBSERVERS, REPLACE_ONE, Release
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 
-from ..common.charges import Charges, has_synthetic_rows, home_of
+from ..common.charges import Charges, has_synthetic_rows
 from ..common.federation import Context, Document, ModelOutput, party_name, require
 from ..common.frames import DataFrame, label_blocks, require_distinct_ids, require_rows
 from ..common.preflight import Preflight, Refusal, agree, show_summary
-from ..common.provenance import refuse_derived_labels
 from .settings import SENSITIVITY, Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."
@@ -60,7 +59,6 @@ class Counting(Preflight):
         require_distinct_ids(frame)
         if has_synthetic_rows(frame):
             raise Refusal("The table was over-sampled; put label_count before smote.")
-        refuse_derived_labels(home_of(self.ctx), frame)
         self.release = noisy_counts(label_blocks(frame), self.settings)
         self.charges = Charges(self.ctx, frame, REFUSAL)
         self.charges.check([(self.release.event, 1)])

@@ -21,7 +21,15 @@ from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
 from ..common import frames
-from ..common.charges import CHANGED_BY_OPERATOR, has_synthetic_rows, home_of, job_of
+from ..common.charges import (
+    CHANGED_BY_OPERATOR,
+    has_synthetic_rows,
+    home_of,
+    job_of,
+    label_cap,
+    refuse_derived_labels,
+    remembered_dataset,
+)
 from ..common.federation import Context, Document, TableInput, TableOutput, check_roles, others
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
@@ -154,6 +162,7 @@ class LabelFlipGuestPreflight(Preflight):
             raise Refusal(
                 "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
             )
+        refuse_derived_labels(self.frame)
         self.draw.check_labels(self.frame)
         check_source(self.home, self.frame, self.settings.label_source)
         policy = self.home.policy
@@ -169,14 +178,16 @@ class LabelFlipGuestPreflight(Preflight):
         if self.asks and self.planned is not None:
             check_tables(*self.planned, frame, self.draw.epsilon, hosts)
         self.flipped = self.draw.labels(frame, home.key, source)
+        remembered_dataset(home, frame, labels=source)
+        cap = label_cap(home, source)
         try:
             self.release = home.ledger.record_flips(
                 source=source,
                 epsilon=self.draw.epsilon,
                 key_id=home.key_id,
                 rows=frames.flip_stream(frame, self.flipped, home.key, source),
-                cap=home.policy.label_cap(source),
-                delta=home.policy.label_delta,
+                cap=cap.epsilon,
+                delta=cap.delta,
                 job_id=job.job_id,
                 task_id=job.task_id,
                 fingerprint=frames.ids_fingerprint(frame),

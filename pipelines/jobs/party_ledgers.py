@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fate_dp.components.common.charges import PartyHome, columns_name, id_space
-from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
+from fate_dp.components.common.charges import PartyHome, columns_name, id_space, label_cap
+from fate_dp.privacy import InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.ledger.policy import declare_caps, declare_source
+from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
 from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero
 
@@ -119,32 +121,27 @@ def _ledger_at(home: PartyHome, delta: float) -> dict[str, Any]:
 
 
 def _budgets(home: PartyHome, totals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What may still be spent where something was: totals at the delta of their cap; infinite ones are outside caps.
+    """What may still be spent where something was: what everybody together saw, at the delta of its cap.
 
-    Replace-one totals only: all events count there, and caps are checked against them.
+    Replace-one totals only: all events count there, and caps are checked against them. Infinite ones are outside caps.
     """
-    policy, budgets = home.policy, []
-    spent_at: dict[float, dict[tuple[str, ...], float | str]] = {}
+    budgets, ledger, policy = [], home.ledger, home.policy
     for line in totals:
-        if line["relation"] != REPLACE_ONE:
+        if line["relation"] != REPLACE_ONE or line["observer"] != EVERYBODY:
             continue
         dataset = line["dataset"]
         if line["unit"] == "label":
-            cap = BudgetCap(policy.label_cap(dataset), 0.0)
+            cap = label_cap(home, dataset)
+            delta = 0.0 if math.isfinite(ledger.spent_of_labels(dataset)) else cap.delta
+            spent = ledger.spent_of_labels(dataset, delta)
         else:
-            cap = policy.dataset_cap(dataset, home.ledger.related(dataset))
-        if cap.delta not in spent_at:
-            spent_at[cap.delta] = {_view(total): total["epsilon"] for total in home.ledger.totals(cap.delta)}
-        spent = spent_at[cap.delta][_view(line)]
+            cap = policy.dataset_cap(dataset, ledger.related(dataset))
+            delta, spent = cap.delta, ledger.spent_by_steps(dataset, cap.delta)
         shown = {name: value for name, value in line.items() if name != "note"}
-        left = max(0.0, cap.epsilon - float(spent))
-        if spent != "infinity":
-            budgets.append({**shown, "epsilon": spent, "delta": cap.delta, "cap": cap.epsilon, "left": left})
+        left = max(0.0, cap.epsilon - spent)
+        if math.isfinite(spent):
+            budgets.append({**shown, "epsilon": spent, "delta": delta, "cap": cap.epsilon, "left": left})
     return budgets
-
-
-def _view(line: dict[str, Any]) -> tuple[str, ...]:
-    return line["dataset"], line["unit"], line["relation"], line["observer"]
 
 
 def declare(
@@ -170,9 +167,10 @@ def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[f
         raise InvalidPolicy(
             f"Party {party_id} has not declared the label source {source}; `fate-dp declare {source}` does."
         )
-    return policy.label_cap(source), home.ledger.spent_of_labels(source, policy.label_delta) if has_ledger(
-        home
-    ) else 0.0
+    if not has_ledger(home):
+        return policy.label_cap(source), 0.0
+    cap = label_cap(home, source)
+    return cap.epsilon, home.ledger.spent_of_labels(source, cap.delta)
 
 
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:

@@ -157,7 +157,8 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
         kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
         # Noise on sums of labels has no epsilon at delta 0.
         delta = 0.0 if math.isfinite(ledger.spent_of_labels(source)) else policy.label_delta
-        add(kind, source, ledger.spent_of_labels(source, delta), policy.label_cap(source), delta, is_default)
+        cap = policy.label_cap(source, ledger.related(source))
+        add(kind, source, ledger.spent_of_labels(source, delta), cap, delta, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))
         spent, is_default = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap

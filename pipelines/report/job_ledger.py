@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.ledger.ledger import Ledger
+from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import AnyPath
 from fate_dp.privacy.validation import DEFAULT_DELTA
 
@@ -107,7 +108,8 @@ def ledger_of(home: PartyHome, parties_folder: AnyPath, party_id: str, job_id: s
 def told_to_observers(ledger: Ledger, job_id: str | None = None) -> list[dict[str, Any]]:
     """Totals of a job, or of all: of labels at delta 0, as flips are guaranteed, of anything else at the usual delta."""
     of_labels = [line for line in ledger.totals(0.0, job_id) if line["unit"] == "label"]
-    return [*of_labels, *(line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label")]
+    others = [line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label"]
+    return [line for line in (*of_labels, *others) if line["observer"] != EVERYBODY]
 
 
 def ledger_line(entry: Mapping[str, Any], source: str) -> LedgerLine:

@@ -95,7 +95,10 @@ MIN_MU = 1e-12
 
 @dataclass(frozen=True)
 class PrivacyProfile:
-    """``delta(epsilon array)`` of one dominating pair, and the range outside of which its loss hardly ever lies."""
+    """``delta(epsilon array)`` of one dominating pair, and the range outside of which its loss hardly ever lies.
+
+    Delta is asked outside of it, too, where it must be right: 0 above the largest loss.
+    """
 
     delta: Callable[[Floats], Floats]
     lowest: float

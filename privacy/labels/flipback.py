@@ -43,7 +43,26 @@ HELPFUL_BELOW_EPSILON = {"taylor": 2.0, "exact": 4.0}
 RARE_CLASS_SHARE = 0.1
 # A prior of exactly 0 or 1 has no finite logit.
 SCORE_MARGIN = 1e-6
+# What derived labels look like. No class and no measured number ends in these 32 bits, and every choice of rows keeps them.
+MARK, MARKED_BITS = np.uint64(0x9E3779B9), np.uint64(0xFFFFFFFF)
+EDGE = 2.0**-20
+"""How far derived labels stay from the classes 0 and 1."""
 Labels = NDArray[np.float64]
+
+
+def marked(labels: ArrayLike) -> Labels:
+    """The labels, from 0 to 1, as derived ones: none is 0 or 1, and each carries the mark in its last 32 bits.
+
+    A label moves by at most 2^-20. Flipback computes each label from the records of all parties, so that no later step
+    may promise anything to a record; the mark tells derived labels from all others row by row.
+    """
+    kept = np.clip(np.asarray(labels, dtype=np.float64), EDGE, 1 - EDGE).view(np.uint64) & ~MARKED_BITS
+    return (kept | MARK).view(np.float64)
+
+
+def are_marked(labels: Labels) -> NDArray[np.bool_]:
+    """Which of these float64 labels `marked` made."""
+    return (np.ascontiguousarray(labels).view(np.uint64) & MARKED_BITS) == MARK
 
 
 class Stream(Protocol):

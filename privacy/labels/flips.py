@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..mechanisms.local_numbers import PiecewiseLaw
 
 TAG_BYTES = 16
-# In place of a source in tags that are the same whatever the source; no declared source reads like it.
-ANY_SOURCE = "any source"
 DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 

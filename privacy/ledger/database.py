@@ -15,14 +15,13 @@ from .entries import LedgerError, LedgerUnavailable, insert
 BUSY_SECONDS = 30
 STAGED_KIB = 1 << 17
 """Of rows that are staged, in memory; a table of 300,000 records stays below it."""
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
 
 # Entries with an epsilon of their own have it there; that of a private step is computed from its event whenever it is
 # asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
-# Labels: released and derived ones by record, true ones by a tag of their value, and released records by tags that name
-# no source, so that another name for the labels is noticed. What a set of derived labels rests on stands in derived_from
+# Labels: released and derived ones by record, true ones by a tag of their value. What a set of derived labels rests on stands in derived_from
 # (no row: its parent entry alone). What one job used is asked for in every report of it, and a ledger may hold a million
 # releases.
 SCHEMA = (
@@ -68,9 +67,6 @@ SCHEMA = (
         set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
     """CREATE TABLE model_scores (
         digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE label_record (
-        record BLOB NOT NULL, source TEXT NOT NULL, true_label BLOB NOT NULL,
-        PRIMARY KEY (record, source)) WITHOUT ROWID""",
     """CREATE TABLE dataset_family (
         dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE family (
@@ -80,6 +76,18 @@ SCHEMA = (
     """CREATE TABLE dataset_table (
         dataset TEXT NOT NULL, table_name TEXT NOT NULL,
         PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
+)
+
+# Version 5, which commit 64436b6 wrote, knew no families of label sources. Records behind them have no names now, so a
+# source of then is in the family of everything, as what was remembered under another key is.
+FROM_VERSION_5 = (
+    "INSERT INTO family (joined) SELECT 0 FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject",
+    "UPDATE family SET joined = number WHERE joined = 0",
+    """INSERT OR IGNORE INTO dataset_family
+        SELECT subject, (SELECT max(number) FROM family) - row_number() OVER () + 1, 'version 5'
+        FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
+    "DROP TABLE label_record",
+    "UPDATE ledger_version SET version = 6",
 )
 
 
@@ -111,7 +119,7 @@ class Database:
                 # Staged rows of a large table go to a file without a name, which no other process can open.
                 connection.execute("PRAGMA temp_store = FILE")
                 connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")
-                if not version_of(connection):
+                if version_of(connection) in (0, 5):
                     # Asked again under the write lock: another process may have been faster.
                     with transaction(connection):
                         make_tables(connection)
@@ -221,11 +229,15 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Bring an empty file to this version; leave any other as it is."""
-    if not version_of(connection):
-        for statement in SCHEMA:
-            connection.execute(statement)
-        connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
+    """Bring an empty file, and one of version 5, to this version; leave any other as it is."""
+    match version_of(connection):
+        case 0:
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
+        case 5:
+            for statement in FROM_VERSION_5:
+                connection.execute(statement)
 
 
 def joined(connection: sqlite3.Connection, families: set[int]) -> int:

@@ -2,8 +2,9 @@
 
 A dataset is a table's set of columns here, since rows come and go, and records are known by keyed tags of their match
 ids. Whatever columns a job leaves in a table, it stays related to every table that ever shared a record with it, and to
-those that share one with these, and so on: a *family*, over which is added up what is charged or counted. Columns alone
-relate nothing: unrelated tables of the same columns are datasets of their own, told apart by a number behind the name.
+those that share one with these, and so on: a *family*, over which is added up what is charged or counted. Label sources
+of these tables, and the labels of a table that has no declared source, are in the family under names of their own. Columns
+alone relate nothing: unrelated tables of the same columns are datasets of their own, told apart by a number behind the name.
 
 Tags of another key say nothing. So datasets that were remembered under another key join every family that is touched
 under this one; and what an earlier version remembered, by columns only, joins where a column has the same name.
@@ -20,6 +21,9 @@ from .database import WEIGHTS, Chapter, joined
 # The number of a dataset follows this, where several have the same columns and no record in common.
 NUMBERED = "#"
 
+# So begins the name of the labels of a dataset whose source nobody declared.
+LABELS = "labels of "
+
 # The dataset :dataset itself and every other one of its family.
 RELATED = f"""
     SELECT :dataset AS dataset
@@ -29,6 +33,7 @@ RELATED = f"""
     JOIN dataset_column other ON other.column_name = own.column_name AND other.dataset LIKE '{WEIGHTS}%'
     WHERE own.dataset = :dataset AND :dataset LIKE '{WEIGHTS}%'"""
 
+FAMILY_OF = "SELECT family FROM dataset_family WHERE dataset = ?"
 FAMILIES_OF_RECORDS = """
     SELECT DISTINCT f.joined FROM temp.staged s CROSS JOIN family_record r ON r.record = s.record
     JOIN family f ON f.number = r.number"""
@@ -38,9 +43,20 @@ FAMILIES_OF_COLUMN = """
     WHERE d.key_id = '' AND c.column_name = ?"""
 
 
+def is_source(value: object) -> bool:
+    """Whether ``value`` is text that reads ``namespace/name/column`` with three non-empty parts."""
+    parts = value.split("/") if isinstance(value, str) else []
+    return len(parts) == 3 and all(part.strip() for part in parts)
+
+
 def base_name(dataset: str) -> str:
     """The dataset's name as its columns give it, which policies use."""
     return dataset.partition(NUMBERED)[0]
+
+
+def is_label_account(name: str) -> bool:
+    """Whether the name is one of labels: a source, ``namespace/name/column``, or the labels of a dataset."""
+    return is_source(name) or name.startswith(LABELS)
 
 
 class DatasetLedger(Chapter):
@@ -51,7 +67,14 @@ class DatasetLedger(Chapter):
     """
 
     def remember_dataset(
-        self, dataset: str, columns: Iterable[str], *, records: Iterable[bytes], key_id: str, tables: Iterable[str] = ()
+        self,
+        dataset: str,
+        columns: Iterable[str],
+        *,
+        records: Iterable[bytes],
+        key_id: str,
+        tables: Iterable[str] = (),
+        labels: str | None = None,
     ) -> str:
         """Remember the columns and records of a dataset, and return its name; what shares a record is counted together.
 
@@ -60,6 +83,8 @@ class DatasetLedger(Chapter):
                 them is another dataset, and gets a number behind its name.
             records: 16-byte tags of the match ids under the key ``key_id``, read once.
             tables: ``namespace/name`` of the tables that the rows come from, where that is known; for people.
+            labels: What the records' labels are charged to, which joins the family: their source, or `LABELS` where
+                nobody declared one; None where no label is read.
         """
         columns = list(columns)
         rows = ((record,) for record in records)
@@ -68,9 +93,12 @@ class DatasetLedger(Chapter):
             if not staged:
                 touched |= _families_of_name(connection, dataset)
             name = _name(connection, dataset, touched, key_id)
+            names = [name, *((f"{LABELS}{name}" if labels == LABELS else labels,) if labels else ())]
+            touched |= {number for each in names for (number,) in connection.execute(FAMILY_OF, (each,))}
             family = joined(connection, touched)
             # What an earlier version remembered stays marked by an empty key: it holds records that nobody can name.
-            connection.execute("INSERT OR IGNORE INTO dataset_family VALUES (?, ?, ?)", (name, family, key_id))
+            remembered = [(each, family, key_id) for each in names]
+            connection.executemany("INSERT OR IGNORE INTO dataset_family VALUES (?, ?, ?)", remembered)
             _remember(connection, "dataset_column", name, columns)
             _remember(connection, "dataset_table", name, tables)
             connection.execute("INSERT OR IGNORE INTO family_record SELECT record, ? FROM temp.staged", (family,))
@@ -82,9 +110,9 @@ class DatasetLedger(Chapter):
             _remember(connection, "dataset_column", dataset, columns)
 
     def related(self, dataset: str) -> list[str]:
-        """Names of all datasets that count together with this one, itself among them, in order."""
-        rows = self._database.fetch(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": dataset})
-        return [name for (name,) in rows]
+        """Names of all datasets, or label accounts, that count together with this one, itself among them, in order."""
+        with self._database.reading() as connection:
+            return related_names(connection, dataset)
 
     def feature_count(self, dataset: str) -> int:
         """How many columns the dataset has, 0 for one that no job has read."""
@@ -109,14 +137,27 @@ class DatasetLedger(Chapter):
             return cap_command(connection, dataset, option)
 
 
+def related_names(connection: sqlite3.Connection, name: str) -> list[str]:
+    """`DatasetLedger.related` within a transaction."""
+    rows = connection.execute(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": name})
+    return [other for (other,) in rows if is_label_account(other) == is_label_account(name)]
+
+
 def called(connection: sqlite3.Connection, dataset: str) -> str:
-    """The dataset for a sentence: its tables where they are known, else its own name."""
+    """The dataset, or the account of labels, for a sentence: its tables where they are known, else its own name."""
+    if is_source(dataset):
+        return f"label source {dataset}"
+    if dataset.startswith(LABELS):
+        return f"label account of {called(connection, dataset.removeprefix(LABELS))}"
     tables = _tables(connection, dataset)
     return f"table {' and '.join(tables)}" if tables else f"dataset {dataset}"
 
 
 def cap_command(connection: sqlite3.Connection, dataset: str, option: str) -> str:
     """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
+    if is_source(dataset):
+        return f"fate-dp cap {dataset.rpartition('/')[0]} {option}"
+    dataset = dataset.removeprefix(LABELS)
     tables = _tables(connection, dataset)
     return f"fate-dp cap {tables[0] if tables else dataset.removeprefix(WEIGHTS)} {option}"
 

@@ -29,22 +29,13 @@ class CorrectedLabel(LedgerError):
     public = "The guest's ledger refuses these labels; the guest's operator can see why."
 
 
-class OtherSource(LedgerError):
-    """Labels released under one source are to be released under another, which would open a new budget.
-
-    ``public`` is what other parties may be told: how far labels agree is the guest's own.
-    """
-
-    public = "The guest's ledger refuses these labels under this label_source; the guest's operator can see why."
-
-
 class LedgerUnavailable(LedgerError):
     """The ledger file cannot be read or written, is damaged, locked, or of a newer version than this program."""
 
 
 @dataclass(frozen=True)
 class BudgetCap:
-    """Largest total ``epsilon`` (nats) at ``delta`` that each observer may learn of one dataset, per unit and relation.
+    """Largest total ``epsilon`` (nats) at ``delta`` that all observers together may learn of a family, per unit.
 
     Raises:
         InvalidArgument: Epsilon is not finite and greater than 0, or delta not from 0 to less than 1.

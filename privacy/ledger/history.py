@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
-from ..events import Event
+from ..events import REPLACE_ONE, Event, PureDP
 from ..validation import check_delta_or_zero
 from .database import Chapter
-from .datasets import RELATED
-from .entries import LABEL_DRAWS, Entry, Use, stored_event
-from .totals import FLIPS_OF_RECORDS, Charge, epsilon_of_label_steps, known_total, spent_by_steps
+from .datasets import RELATED, is_label_account
+from .entries import LABEL_DRAWS, LABEL_OBSERVERS, Entry, Use, stored_event
+from .totals import Charged, epsilon_of_labels, known_total, spent_by_steps
 
 # Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
 MAX_POINTS = 16
@@ -30,15 +30,19 @@ USES = f"""
     ORDER BY r.time, r.release_id"""
 STEPS_IN_TIME = f"""
     SELECT r.time, e.event, s.rounds FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
-    WHERE e.subject IN ({RELATED}) ORDER BY r.time, r.release_id"""
+    WHERE e.subject IN ({RELATED}) AND (e.unit = 'label') = :labels ORDER BY r.time, r.release_id"""
 DRAWS_IN_TIME = f"""
     SELECT min(r.time), e.entry_id, e.epsilon FROM entry e JOIN release r USING (entry_id)
-    WHERE e.subject = :dataset AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id ORDER BY 1, 2"""
+    WHERE e.subject IN ({RELATED}) AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id ORDER BY 1, 2"""
+DRAWS_OF_RECORDS = f"""
+    SELECT DISTINCT subject, key_id, entries FROM (
+        SELECT e.subject, e.key_id, group_concat(e.entry_id) AS entries FROM entry e JOIN released_label l USING (entry_id)
+        WHERE e.subject IN ({RELATED}) AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.subject, e.key_id, l.id_tag)"""
 COUNTED_IN_TIME = f"""
     SELECT min(r.time) FROM entry e JOIN release r USING (entry_id)
     WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted GROUP BY r.fingerprint ORDER BY 1"""
-Step = tuple[float, Event, int]
-"""When, what, and how many rounds of it."""
+Change = tuple[float, Event | int, float]
+"""When, and what: an event with its rounds, or the line of a draw with its epsilon (nats)."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class HistoryLedger(Chapter):
             entry, use = Entry(*row[:first_of_use]), Use(*row[first_of_use:])
             epsilon, at = entry.epsilon, entry.delta or 0.0
             if epsilon is None:
-                epsilon, at = alone(frozenset({((stored_event(entry.event), rounds),)}), delta), delta
+                epsilon, at = alone(((stored_event(entry.event), rounds),), delta), delta
             found.append(NotedUse(line, time, rounds, entry, use, epsilon, at))
         return found
 
@@ -84,25 +88,26 @@ class HistoryLedger(Chapter):
         """What counted against the cap of a label source, oldest first; the last is ``spent_of_labels`` at ``delta``."""
         with self._database.reading() as connection:
             draws = connection.execute(DRAWS_IN_TIME, {"dataset": source}).fetchall()
-            lines_of_records: defaultdict[str, list[list[int]]] = defaultdict(list)
-            for key_id, lines in connection.execute(FLIPS_OF_RECORDS, (source,)):
-                lines_of_records[key_id].append([int(line) for line in lines.split(",")])
+            lines_of_records: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
+            for subject, key_id, lines in connection.execute(DRAWS_OF_RECORDS, {"dataset": source}):
+                lines_of_records[subject, key_id].append([int(line) for line in lines.split(",")])
             steps = _steps_in_time(connection, source)
-        by_steps = _composed(steps, lambda charged: epsilon_of_label_steps(charged, delta))
-        epsilons: dict[int, float] = {}
-        by_draws = []
-        for time, line, epsilon in draws:
-            epsilons[line] = epsilon
-            worst = [max(_sum_of(lines, epsilons) for lines in records) for records in lines_of_records.values()]
-            by_draws.append(SpentAt(time, math.fsum(worst)))
-        return _added(by_draws, by_steps)
+
+        def epsilon(charged: Charged, epsilons: dict[int, float]) -> float:
+            of_records = ([_sum_of(lines, epsilons) for lines in records] for records in lines_of_records.values())
+            worst = math.fsum(map(max, of_records))
+            flips = ((Event(PureDP(worst), "label", REPLACE_ONE, LABEL_OBSERVERS), 1),) if worst else ()
+            return epsilon_of_labels((*charged, *flips), delta)
+
+        changes = sorted([*steps, *draws], key=lambda change: change[0])
+        return _composed(changes, epsilon)
 
     def step_spending(self, dataset: str, delta: float) -> list[SpentAt]:
         """What private steps on a dataset counted against its cap at ``delta``; the last is ``spent_by_steps``."""
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
             steps = _steps_in_time(connection, dataset)
-        return _composed(steps, lambda charged: spent_by_steps(frozenset({charged}), delta))
+        return _composed(steps, lambda charged, _: spent_by_steps(charged, delta))
 
     def counts(self, dataset: str, mechanism: str) -> list[SpentAt]:
         """How many joint scores, or trainings with losses, were counted of a dataset; the last is ``ScoreLedger.counted``."""
@@ -110,23 +115,28 @@ class HistoryLedger(Chapter):
         return [SpentAt(time, number) for number, (time,) in enumerate(times, 1)]
 
 
-def _steps_in_time(connection: sqlite3.Connection, dataset: str) -> list[Step]:
-    rows = connection.execute(STEPS_IN_TIME, {"dataset": dataset}).fetchall()
+def _steps_in_time(connection: sqlite3.Connection, dataset: str) -> list[Change]:
+    of_labels = is_label_account(dataset)
+    rows = connection.execute(STEPS_IN_TIME, {"dataset": dataset, "labels": of_labels}).fetchall()
     return [(time, stored_event(text), rounds) for time, text, rounds in rows]
 
 
-def _composed(steps: Sequence[Step], epsilon: Callable[[tuple[Charge, ...]], float]) -> list[SpentAt]:
-    """The total at the first of every few steps, that of all these steps: never below what was spent then."""
+def _composed(changes: Sequence[Change], epsilon: Callable[[Charged, dict[int, float]], float]) -> list[SpentAt]:
+    """The total at the first of every few changes, that of all these: never below what was spent then."""
     charged: Counter[Event] = Counter()
+    epsilons: dict[int, float] = {}
     found = []
-    for together in _parts(steps, MAX_POINTS):
-        for _, event, rounds in together:
-            charged[event] += rounds
-        found.append(SpentAt(together[0][0], epsilon(tuple(charged.items()))))
+    for together in _parts(changes, MAX_POINTS):
+        for _, what, amount in together:
+            if isinstance(what, Event):
+                charged[what] += int(amount)
+            else:
+                epsilons[what] = amount
+        found.append(SpentAt(together[0][0], epsilon(tuple(charged.items()), epsilons)))
     return found
 
 
-def _parts(items: Sequence[Step], most: int) -> Iterator[Sequence[Step]]:
+def _parts(items: Sequence[Change], most: int) -> Iterator[Sequence[Change]]:
     """At most ``most`` parts of about one length, in order."""
     parts = min(most, len(items))
     for number in range(parts):
@@ -135,13 +145,3 @@ def _parts(items: Sequence[Step], most: int) -> Iterator[Sequence[Step]]:
 
 def _sum_of(lines: list[int], epsilons: dict[int, float]) -> float:
     return math.fsum(epsilons.get(line, 0.0) for line in lines)
-
-
-def _added(first: list[SpentAt], second: list[SpentAt]) -> list[SpentAt]:
-    """The sum of two amounts at each time at which one of them changes."""
-    found, amounts = [], [0.0, 0.0]
-    changes = [(point.time, which, point.amount) for which, points in enumerate((first, second)) for point in points]
-    for time, which, amount in sorted(changes, key=lambda change: change[0]):
-        amounts[which] = amount
-        found.append(SpentAt(time, sum(amounts)))
-    return found

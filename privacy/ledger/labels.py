@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from .entries import (
     CorrectedLabel,
     Entry,
     LedgerError,
-    OtherSource,
     Use,
     add_use,
     bounds_of,
@@ -34,7 +32,7 @@ from .entries import (
     find_or_add_entry,
     read_entry,
 )
-from .totals import spent_by_label_steps
+from .totals import charges, epsilon_of_labels, spent_by_flips
 
 # Sums of epsilons such as 0.1 + 0.2 must not exceed a cap of 0.3 by their rounding errors alone.
 ROUNDING = 1e-12
@@ -56,22 +54,10 @@ MATCHING_DERIVED = """
     WHERE e.subject = :source AND e.key_id = :key_id AND e.mechanism = :mechanism
     GROUP BY d.set_id HAVING count(*) = :records"""
 
-# Records that were released under other sources, and how many of them have another true label now.
-UNDER_OTHER_SOURCES = """
-    SELECT r.source, count(*), sum(r.true_label <> s.true_label)
-    FROM temp.staged s CROSS JOIN label_record r ON r.record = s.record
-    WHERE r.source <> ? GROUP BY r.source ORDER BY r.source"""
-# In the order of the table's key: ten million rows in any other order would each read and write a page of their own.
-LABELS_OF_SOURCE = "INSERT OR IGNORE INTO label_record SELECT record, ?, true_label FROM temp.staged ORDER BY record"
 REGISTERED = """
     SELECT count(*) FROM temp.staged s CROSS JOIN public_label p
     ON p.source = ? AND p.key_id = ? AND p.id_tag = s.id_tag AND p.label = s.label"""
 SOURCES = f"SELECT DISTINCT subject FROM entry WHERE key_id {{}} ? AND mechanism IN {LABEL_DRAWS} ORDER BY subject"
-# The largest total of one record under each key.
-SPENT = f"""
-    SELECT key_id, max(total) FROM (
-        SELECT e.key_id, sum(e.epsilon) AS total FROM entry e JOIN released_label r USING (entry_id)
-        WHERE e.subject = ? AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.key_id, r.id_tag) GROUP BY key_id"""
 CORRECTED = """
     SELECT 1 FROM temp.staged s CROSS JOIN true_label t ON t.source = ? AND t.key_id = ? AND t.id_tag = s.id_tag
     WHERE t.label_tag <> s.label_tag LIMIT 1"""
@@ -82,19 +68,7 @@ UNRELEASED = """
     SELECT 1 FROM temp.staged s LEFT JOIN released_label r ON r.entry_id = ? AND r.id_tag = s.id_tag
     WHERE r.id_tag IS NULL LIMIT 1"""
 LABEL_ROW = {"id_tag": bytes, "label": str}
-FLIPPED_ROW = {"id_tag": bytes, "label_tag": bytes, "label": str, "record": bytes, "true_label": bytes}
-# Unrelated tables that number their rows alike agree in most labels by chance, and hardly ever in 99 of 100.
-MAX_DIFFERENCE = 0.01
-
-# Rows of a derived set, those among them with its labels, and those of these that are also the parent's own flips.
-OVERLAP_WITH_DERIVED = """
-    SELECT count(*), sum(l.label = s.label), sum(l.label = s.label AND r.label IS s.label)
-    FROM entry e JOIN derived_set d ON d.entry_id = e.entry_id
-    CROSS JOIN temp.staged s
-    CROSS JOIN derived_label l ON l.set_id = d.set_id AND l.id_tag = s.id_tag
-    LEFT JOIN released_label r ON r.entry_id = e.parent_id AND r.id_tag = s.id_tag
-    WHERE e.subject = :source AND e.key_id = :key_id AND e.mechanism = :mechanism
-    GROUP BY d.set_id"""
+FLIPPED_ROW = {"id_tag": bytes, "label_tag": bytes, "label": str}
 
 
 @dataclass(frozen=True)
@@ -139,7 +113,7 @@ class LabelLedger(Chapter):
         epsilon: float,
         classes: int,
         key_id: str,
-        rows: Iterable[tuple[bytes, bytes, str, bytes, bytes]],
+        rows: Iterable[tuple[bytes, bytes, str]],
         cap: float,
         job_id: str,
         task_id: str,
@@ -151,15 +125,15 @@ class LabelLedger(Chapter):
     ) -> FlipRelease:
         """Record a release of flipped labels before it happens; memoised records cost nothing more.
 
-        The budget of a source is the largest total of distinct (epsilon, classes) of one record under one key, added
-        over keys, since records cannot be linked from key to key. Together with the private steps on these labels
-        (``record``; at ``delta`` where they have noise without an epsilon at delta 0) it may not exceed ``cap`` (nats) by a release of new records. The release stays
-        'pending', and is charged, until ``mark_released``.
+        What a source has spent is the largest total of distinct (epsilon, classes) of one record, added over keys and over
+        the sources of its family (``remember_dataset``, before this). Together with the private steps on labels of the
+        family (``record``; at ``delta`` where they have no epsilon at delta 0) it may not exceed ``cap`` (nats) by a release
+        of new records. The release stays 'pending', and is charged, until ``mark_released``.
 
         Args:
             source: Declared ``namespace/name/column``.
             classes: Number of classes, or of grid points for numbers.
-            rows: (id tag, label tag, released label, id tag and label tag of no source) per record, read once.
+            rows: (id tag, label tag, released label) per record, read once.
             class_labels: The declared classes in order; must stay the same for one (epsilon, classes) of a source.
             most_records: How many records the source has, if its operator declared it.
             bounds: (low, high) of numbers that were made noisy in place of flips. They must stay the same as well.
@@ -168,15 +142,12 @@ class LabelLedger(Chapter):
         Raises:
             BudgetExceeded: Beyond the cap; nothing is written, here as below.
             CorrectedLabel: A label was changed after its release.
-            OtherSource: The same labels (all but one in a hundred) of these records were released under another source:
-                a new name would be a new budget.
             LedgerError: The classes, the bounds or the number of records are not those declared.
         """
         positive("cap", cap, "a finite number greater than 0 (in nats)")
         entry = draw_entry(source, check_epsilon(epsilon), check_classes(classes), key_id, class_labels, bounds)
         with self._database.staged(FLIPPED_ROW, rows, "IMMEDIATE") as (connection, records):
-            spent_before = _spent(connection, source)
-            _refuse_other_source(connection, source)
+            spent_before = epsilon_of_labels(charges(connection, source), delta)
             _refuse_corrected_labels(connection, entry)
             entry_id, release_id = add_use(connection, entry, Use(job_id, task_id, records, fingerprint, "pending"))
             _refuse_changed_classes(connection, entry_id, entry)
@@ -184,18 +155,6 @@ class LabelLedger(Chapter):
             _refuse_beyond_cap(connection, entry, new_records, spent_before, cap, delta)
             _refuse_more_records(connection, entry, most_records)
         return FlipRelease(release_id, entry_id, new_records)
-
-    def claim_labels(self, *, source: str, rows: Iterable[tuple[bytes, bytes, str, bytes, bytes]]) -> None:
-        """Remember that these records' labels are the source's, before a private step on them is charged to it.
-
-        ``rows`` are those of ``record_flips``; what they say of a released label is not read.
-
-        Raises:
-            OtherSource: As ``record_flips``: a new name for the same labels would be a new budget.
-        """
-        with self._database.staged(FLIPPED_ROW, rows, "IMMEDIATE") as (connection, _):
-            _refuse_other_source(connection, source)
-            connection.execute(LABELS_OF_SOURCE, (source,))
 
     def record_derived(
         self,
@@ -248,17 +207,6 @@ class LabelLedger(Chapter):
             found.append(LabelProvenance(source, paid, derived=number >= len(released)))
         return max(found, key=lambda each: (each.epsilon, not each.derived), default=None)
 
-    def hold_derived_labels(self, rows: LabelRows, *, source: str, key_id: str) -> bool:
-        """Whether ``rows``, or some of them, are labels that were computed from all records.
-
-        They are if they have the labels of one derived set wherever they have its records, and do not merely agree with
-        the flips that it was computed from. Few records can agree by chance, and pass for derived then.
-        """
-        parameters = {"source": source, "key_id": key_id, "mechanism": POST_PROCESSING}
-        with self._database.staged(LABEL_ROW, rows) as (connection, _):
-            overlaps = connection.execute(OVERLAP_WITH_DERIVED, parameters).fetchall()
-        return any(alike == common and flips < alike for common, alike, flips in overlaps)
-
     def register_public(self, *, source: str, key_id: str, rows: LabelRows) -> None:
         """Remember the labels of a public source, record by record: a name alone would let any table pass for it."""
         with self._database.staged(LABEL_ROW, rows, "IMMEDIATE") as (connection, _):
@@ -301,17 +249,17 @@ class LabelLedger(Chapter):
         return [source for (source,) in self._database.fetch(SOURCES.format("<>"), (key_id,))]
 
     def spent(self, source: str) -> float:
-        """Budget spent by the flips of a label source, in nats (see ``record_flips``); other uses are outside it."""
+        """What flips of the sources in the family of this one spent, in nats (see ``record_flips``)."""
         with self._database.reading() as connection:
-            return _spent(connection, source)
+            return spent_by_flips(connection, source)
 
     def spent_of_labels(self, source: str, delta: float = 0.0) -> float:
-        """What counts against the cap of a label source, in nats: its flips, and private steps on its labels.
+        """What counts against the cap of labels, in nats: flips of, and private steps on, all labels of the family.
 
-        It is a total at delta 0, or at ``delta`` where noise on sums of labels has no epsilon at delta 0.
+        It is a total at delta 0, or at ``delta`` where a step has no epsilon at delta 0.
         """
         with self._database.reading() as connection:
-            return _spent(connection, source) + spent_by_label_steps(connection, source, delta)
+            return epsilon_of_labels(charges(connection, source), delta)
 
     def remember_model_scores(self, digest: str, releases: Iterable[LabelRelease]) -> None:
         """Remember, by digest, the releases that scores, and labels that are computed from them, rest on."""
@@ -325,26 +273,12 @@ class LabelLedger(Chapter):
         return releases_of_json(json.loads(rows[0][0])) if rows else None
 
 
-def _spent(connection: sqlite3.Connection, source: str) -> float:
-    return math.fsum(total for _, total in connection.execute(SPENT, (source,)))
-
-
 def _refuse_corrected_labels(connection: sqlite3.Connection, entry: Entry) -> None:
     if connection.execute(CORRECTED, (entry.subject, entry.key_id)).fetchone():
         raise CorrectedLabel(
             f"A label of the source {entry.subject} was changed after its release; releasing it anew would reveal "
             "that it changed, so restore the earlier label or leave the record out."
         )
-
-
-def _refuse_other_source(connection: sqlite3.Connection, source: str) -> None:
-    for other, records, differing in connection.execute(UNDER_OTHER_SOURCES, (source,)).fetchall():
-        if differing <= MAX_DIFFERENCE * records:
-            raise OtherSource(
-                f"Of {records} of these records labels were released under the source {other}, and at most "
-                f"{MAX_DIFFERENCE:.0%} of them differ, so they are the same labels; use label_source {other}, or, if "
-                "the records are others, give them match ids of their own."
-            )
 
 
 def _refuse_more_records(connection: sqlite3.Connection, entry: Entry, most_records: int | None) -> None:
@@ -375,7 +309,6 @@ def _remember_flips(connection: sqlite3.Connection, entry_id: int, entry: Entry)
     """Returns the number of records that were not released in this entry before."""
     true_labels = "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged"
     connection.execute(true_labels, (entry.subject, entry.key_id))
-    connection.execute(LABELS_OF_SOURCE, (entry.subject,))
     released = "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged"
     return connection.execute(released, (entry_id,)).rowcount
 
@@ -383,11 +316,10 @@ def _remember_flips(connection: sqlite3.Connection, entry_id: int, entry: Entry)
 def _refuse_beyond_cap(
     connection: sqlite3.Connection, entry: Entry, new_records: int, spent_before: float, cap: float, delta: float
 ) -> None:
-    by_steps = spent_by_label_steps(connection, entry.subject, delta)
-    total = _spent(connection, entry.subject) + by_steps
+    total = epsilon_of_labels(charges(connection, entry.subject), delta)
     if new_records and total > cap * (1 + ROUNDING):
         raise BudgetExceeded(
-            f"The label source {entry.subject} has spent epsilon {spent_before + by_steps:g}, this job asks for "
+            f"The label source {entry.subject} has spent epsilon {spent_before:g}, this job asks for "
             f"{entry.epsilon:g} (total {total:g}), and the cap is {cap:g}; the guest's operator changes that with "
             f"`fate-dp cap {entry.subject.rpartition('/')[0]} --labels EPSILON`."
         )

@@ -41,6 +41,7 @@ from .policy import declare_source
 from .scores import ScoreLedger
 from .steps import StepLedger
 from .totals import (
+    EVERYBODY,
     TotalsView,
     all_charges,
     by_observer,
@@ -136,8 +137,8 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
     def totals(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
         """What each observer learned in all, or in one job: JSON-able dictionaries by dataset, unit, relation and observer.
 
-        An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record;
-        'infinity' after joint scores or losses. ``note`` says what is left open, and why it is infinite. Public data is left out.
+        An upper bound at ``delta``, composed from the events of private steps and of the flips of the worst record, of each
+        observer and of everybody together; 'infinity' after joint scores or losses. ``note`` says what is left open, and why it is infinite. Public data is left out.
         """
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
@@ -149,7 +150,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         delta = check_delta_or_zero(delta)
         check_relation(relation)
         one_of("unit", unit, UNITS, InvalidEvent)
-        one_of("observer", observer, OBSERVERS, InvalidEvent)
+        one_of("observer", observer, (*OBSERVERS, EVERYBODY), InvalidEvent)
         with self._database.reading() as connection:
             charged = charges_with_counted(connection, dataset)
         return known_total_of(charged, TotalsView(unit, relation, observer), delta)
@@ -178,9 +179,7 @@ def _displayed(row: Row, uses: list[tuple[str, str]], delta: float) -> dict[str,
     """One line; ``uses`` are the jobs, each with what it noted, the first use first."""
     notes = dict.fromkeys(note for _, note in uses if note)
     is_step = _is_step(row)
-    epsilon = (
-        known_total(frozenset({((stored_event(row["event"]), row["rounds"]),)}), delta) if is_step else row["epsilon"]
-    )
+    epsilon = known_total(((stored_event(row["event"]), row["rounds"]),), delta) if is_step else row["epsilon"]
     counted = row["fingerprints"] if row["mechanism"] in COUNTED_EVENTS else 1
     return {
         "entry_id": row["entry_id"],

@@ -42,7 +42,7 @@ import yaml
 from ..private_files import AnyPath, publish_if_absent, replace_file
 from ..validation import DEFAULT_DELTA, positive, whole
 from .database import WEIGHTS
-from .datasets import NUMBERED, base_name
+from .datasets import NUMBERED, base_name, is_source
 from .entries import BudgetCap
 
 logger = logging.getLogger(__name__)
@@ -118,10 +118,21 @@ class Policy:
         """Whether the operator wants kept what this party receives in tasks of a component."""
         return not self.record_views.isdisjoint({component, EVERY_COMPONENT})
 
-    def label_cap(self, source: str) -> float:
-        """Largest total epsilon that the label source may spend."""
-        cap = self.source(source).cap
-        return self.default_label_cap if cap is None else cap
+    def label_cap(self, source: str, related: Iterable[str] = ()) -> float:
+        """Largest total epsilon that labels may spend: the smallest cap of all declared sources that count together.
+
+        Public sources have none; labels whose sources nobody declared have the default.
+        """
+        return min(self._label_caps({source, *related}), default=self.default_label_cap)
+
+    def has_label_cap(self, accounts: Iterable[str]) -> bool:
+        """Whether any of these accounts of labels is a source that was declared, and not public."""
+        return any(True for _ in self._label_caps(accounts))
+
+    def _label_caps(self, accounts: Iterable[str]) -> Iterator[float]:
+        for terms in (self.label_sources.get(name) for name in accounts):
+            if terms is not None and not terms.public:
+                yield self.default_label_cap if terms.cap is None else terms.cap
 
     @property
     def label_delta(self) -> float:
@@ -191,12 +202,6 @@ def _caps(
         if exact is None and name != dataset and name.startswith(WEIGHTS):
             continue
         yield smaller(of_columns, default) if exact is None else exact
-
-
-def is_source(value: object) -> bool:
-    """Whether ``value`` is text that reads ``namespace/name/column`` with three non-empty parts."""
-    parts = value.split("/") if isinstance(value, str) else []
-    return len(parts) == 3 and all(part.strip() for part in parts)
 
 
 def check_source(source: Any) -> str:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
 from ..validation import InvalidArgument, check_delta_or_zero, whole
 from .database import Chapter, Database
-from .datasets import called, cap_command
+from .datasets import called, cap_command, is_label_account
 from .entries import BudgetCap, BudgetExceeded, LedgerError, Use, add_use, over_sampling_entry, step_entry, stored_event
 from .labels import ROUNDING
-from .policy import is_source
-from .totals import Alternatives, Charge, TotalsView, charges, largest_total, seen_by, spent_by_steps
+from .totals import EVERYBODY, Charge, Charged, TotalsView, charges, seen_by, spent_by_steps, total_of
 
 MAX_ROUNDS = 10**9
 STORED = """
@@ -46,9 +45,10 @@ class PrivateStep:
             raise InvalidArgument(f"dataset is {self.dataset!r} but must have no white space around it.")
         if not isinstance(self.event, Event):
             raise InvalidArgument.of("event", self.event, "an Event")
-        if self.event.unit == "label" and not is_source(self.dataset):
+        if (self.event.unit == "label") != is_label_account(self.dataset):
             raise InvalidArgument(
-                f"dataset is {self.dataset!r} but must read namespace/name/column for the unit label, as flips do."
+                f"dataset must be an account of labels, such as namespace/name/column, for the unit label alone, got "
+                f"{self.dataset!r} for the unit {self.event.unit}."
             )
         object.__setattr__(self, "count", whole("count", self.count, 1, MAX_ROUNDS))
 
@@ -76,16 +76,14 @@ class FittingCharges:
     def __init__(self) -> None:
         self._found: defaultdict[BudgetCap, tuple[dict[Event, int], ...]] = defaultdict(tuple)
 
-    def cover(self, seen: Alternatives, cap: BudgetCap) -> bool:
-        """Whether every alternative in ``seen`` is part of charges that fit under ``cap``."""
-        found = self._found[cap]
-        return all(any(_is_part(dict(charged), other) for other in found) for charged in seen)
+    def cover(self, seen: Charged, cap: BudgetCap) -> bool:
+        """Whether ``seen`` is part of charges that fit under ``cap``."""
+        return any(_is_part(dict(seen), other) for other in self._found[cap])
 
-    def add(self, seen: Alternatives, cap: BudgetCap) -> None:
-        """Remember alternatives that fit under ``cap``, and forget what is part of them."""
-        for charged in map(dict, seen):
-            kept = tuple(other for other in self._found[cap] if not _is_part(other, charged))
-            self._found[cap] = (*kept, charged)
+    def add(self, seen: Charged, cap: BudgetCap) -> None:
+        """Remember charges that fit under ``cap``, and forget what is part of them."""
+        kept = tuple(other for other in self._found[cap] if not _is_part(other, dict(seen)))
+        self._found[cap] = (*kept, dict(seen))
 
 
 def _is_part(charged: dict[Event, int], of: dict[Event, int]) -> bool:
@@ -114,16 +112,15 @@ class StepLedger(Chapter):
     ) -> StepRelease:
         """Record a private step before its output is released; it is charged from then on.
 
-        For each observer of the event, the total of the dataset's events of the same unit under replace-one, composed
-        with this one, may not exceed ``cap.epsilon`` at ``cap.delta``; see ``totals``. The release stays 'pending'
-        until ``mark_released``.
+        The total of the family's events of the same unit under replace-one, whoever saw them, composed with this one may not
+        exceed ``cap.epsilon`` at ``cap.delta``; see ``totals``. The release stays 'pending' until ``mark_released``.
 
         Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without
         it; the step is written only if, under the lock, the charges are still part of those that were found to fit,
         else they are checked anew. Two jobs at once can thus not both take what is left of a cap.
 
         Args:
-            dataset: Name that ``remember_dataset`` gave, or a label source for the unit label.
+            dataset: Name that ``remember_dataset`` gave, or an account of labels for the unit label.
             count: Number of rounds of ``event``, from 1 to 10^9.
             cap: None for public data, outside any cap. An event without guarantee fits under none.
             release_key: Names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
@@ -158,7 +155,7 @@ class StepLedger(Chapter):
             self._refuse_beyond_cap(dataset, charged, asked, cap)
 
     def check_steps(self, *, dataset: str, events: Iterable[Charge], cap: BudgetCap) -> None:
-        """Refuse ``events`` that, recorded one after the other, would exceed ``cap`` for its unit and observers.
+        """Refuse ``events`` that, recorded one after the other, would exceed ``cap`` for their unit.
 
         Nothing is written, so a task can ask before any work; another job may still come first before ``record``. As
         long as none does, recording some of ``events`` through this object composes nothing again.
@@ -171,7 +168,7 @@ class StepLedger(Chapter):
         self._refuse_beyond_cap(dataset, charged, tuple(events), cap)
 
     def spent_by_steps(self, dataset: str, delta: float) -> float:
-        """What counts against the cap of a dataset at ``delta``, in nats: the largest total of any observer."""
+        """What counts against the cap of a dataset at ``delta``, in nats: the total of all observers together."""
         delta = check_delta_or_zero(delta)
         with self._database.reading() as connection:
             charged = charges(connection, dataset)
@@ -189,35 +186,31 @@ class StepLedger(Chapter):
         with self._database.writing() as connection:
             add_use(connection, over_sampling_entry(dataset, method), Use(job_id, task_id, rows, note=note))
 
-    def _refuse_beyond_cap(
-        self, dataset: str, charged: Alternatives, asked: tuple[Charge, ...], cap: BudgetCap
-    ) -> None:
-        """Compose, outside any transaction, what each observer will have seen; what fits is remembered."""
+    def _refuse_beyond_cap(self, dataset: str, charged: Charged, asked: Charged, cap: BudgetCap) -> None:
+        """Compose, outside any transaction, what will have been seen; what fits is remembered."""
         for view, seen in _seen_together(charged, asked).items():
             if self._fitting.cover(seen, cap):
                 continue
-            total = largest_total(seen, cap.delta)
+            total = total_of(seen, cap.delta)
             if total > cap.epsilon * (1 + ROUNDING):
-                spent = largest_total(seen_by(charged, view), cap.delta)
-                alone = largest_total(seen_by(frozenset({asked}), view), cap.delta)
+                spent, alone = (total_of(seen_by(each, view), cap.delta) for each in (charged, asked))
                 stated = {event.relation for event, _ in asked if view.holds(event)}
                 counted = (
                     "; an add-or-remove step counts for removing one and adding one" if ADD_OR_REMOVE in stated else ""
                 )
                 named, command = self._named(dataset)
                 raise BudgetExceeded(
-                    f"The {named} has spent epsilon {spent:g} against the {view.observer}, this step asks for "
-                    f"{alone:g} (total {total:g}), and the cap is {cap.epsilon:g}, all at delta {cap.delta:g} (unit "
-                    f"{view.unit}, relation {view.relation}{counted}); its operator changes that with `{command}`."
+                    f"The {named} has spent epsilon {spent:g}, this step asks for {alone:g} (total {total:g}), and the cap "
+                    f"is {cap.epsilon:g}, all at delta {cap.delta:g} (unit {view.unit}, relation {view.relation}{counted}); "
+                    f"its operator changes that with `{command}`."
                 )
             self._fitting.add(seen, cap)
 
     def _named(self, dataset: str) -> tuple[str, str]:
         """The dataset for a sentence, and the command that changes its cap."""
-        if is_source(dataset):
-            return f"label source {dataset}", f"fate-dp cap {dataset.rpartition('/')[0]} --labels EPSILON"
         with self._database.reading() as connection:
-            return called(connection, dataset), cap_command(connection, dataset, "--epsilon EPSILON")
+            option = "--labels EPSILON" if is_label_account(dataset) else "--epsilon EPSILON"
+            return called(connection, dataset), cap_command(connection, dataset, option)
 
 
 def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | None:
@@ -235,11 +228,10 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 
 
-def _seen_together(charged: Alternatives, asked: tuple[Charge, ...]) -> dict[TotalsView, Alternatives]:
-    """{view: what it will have seen} of all who see a step that is asked for.
+def _seen_together(charged: Charged, asked: Charged) -> dict[TotalsView, Charged]:
+    """{view: what everybody will have seen} for each unit of the steps that are asked for.
 
     Under replace-one every event counts, and none less than under add-or-remove.
     """
-    together = frozenset((*alternative, *asked) for alternative in charged)
-    views = {TotalsView(event.unit, REPLACE_ONE, observer) for event, _ in asked for observer in event.observers}
-    return {view: seen_by(together, view) for view in sorted(views)}
+    views = {TotalsView(event.unit, REPLACE_ONE, EVERYBODY) for event, _ in asked}
+    return {view: seen_by((*charged, *asked), view) for view in sorted(views)}

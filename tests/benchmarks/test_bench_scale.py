@@ -104,11 +104,11 @@ def test_more_rows_than_memory_has_room_for_are_staged_in_a_file_without_a_name(
     def rows():
         for number in range(records):
             tag = number.to_bytes(16, "little")
-            yield tag, tag[::-1], "1", tag, tag[::-1]
+            yield tag, tag[::-1], "1"
         seen.append([os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _open(name)])
         seen.append(os.listdir(tmp_path / "staged"))
 
-    ledger.claim_labels(source="a/b/y", rows=rows())
+    release(ledger, None, 1, rows=rows())
     opened, named = seen
     assert any(path.endswith("(deleted)") for path in opened) and named == []
 

@@ -307,7 +307,7 @@ def _accepted(case: Case, message: Message, path: tuple, changed: Any, folder: P
     error = played.errors.get(message.receiver)
     told = f"{' '.join(message.receiver)}, told {path} = {changed!r:.60} in {message.name!r} ({message.namespace})"
     if error is None:
-        yield f"{told}, goes on"
+        yield f"{told}, goes on; let it refuse that, or say in the case's `free` why it need not"
     elif not isinstance(error, ValueError):
         yield f"{told}, ends with {error!r}"
 

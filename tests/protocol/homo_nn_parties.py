@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from fate_dp.privacy.labels.flipback import marked
+
 from .scenarios import Scenario, frame_at, summary
 
 GUEST, HOST, SECOND_HOST = ("guest", "9999"), ("host", "10000"), ("host", "9998")
@@ -121,32 +123,11 @@ def train_with_failures(ctx, earlier, failing, at, **arguments):
 
 
 def train_on_derived(ctx, earlier, at, revised, **arguments):
-    """A training in which labels of the party ``at`` stand in its ledger as flipback's, computed from flips.
-
-    :param revised: how many of these labels differ from the flips.
-    """
-    from fate_dp.components.common.charges import home_of
-    from fate_dp.privacy.labels.flips import label_tags, record_tags
-    from fate_dp.privacy.private_files import key_id
-
+    """A training in which so many labels of the party ``at`` are flipback's."""
     if tuple(ctx.federation.local_party) == at:
-        home, table, source = home_of(ctx), arguments["tables"][at], "experiment/train/y"
-        labels = table["y"].tolist()
-        flips = [1 - label if row < revised else label for row, label in enumerate(labels)]
-        tags = record_tags(table["id"], home.key, source)
-        job = {"job_id": "job", "task_id": "task"}
-        release = home.ledger.record_flips(
-            source=source,
-            epsilon=1.0,
-            classes=2,
-            key_id=key_id(home.key),
-            cap=8.0,
-            fingerprint="",
-            rows=zip(tags, true := label_tags(table["id"], labels, home.key, source), map(str, flips), tags, true),
-            **job,
-        )
-        rows = zip(tags, map(str, labels))
-        home.ledger.record_derived(parent_entry_id=release.entry_id, rows=rows, description="flipback", **job)
+        table = arguments["tables"][at]
+        labels = np.concatenate([marked(table["y"].head(revised)), table["y"].iloc[revised:].to_numpy(dtype=float)])
+        arguments = {**arguments, "tables": {**arguments["tables"], at: table.assign(y=labels)}, "label_type": "float64"}
     return train(ctx, earlier, **arguments)
 
 

@@ -319,13 +319,17 @@ def label_type_of(frame):
 
 
 def ledger(ctx, source=SOURCE) -> dict:
-    """What this party's ledger holds, without making one."""
+    """What this party's ledger holds, without making one; ``labels`` are lines of steps on records that read labels."""
     from fate_dp.components.common.charges import home_of
+    from fate_dp.privacy.ledger.datasets import LABELS
 
     home = home_of(ctx)
     if not (home.path / "ledger.sqlite").exists():
-        return {"entries": [], "spent": 0.0}
-    return {"entries": home.ledger.entries(), "spent": home.ledger.spent(source)}
+        return {"entries": [], "labels": [], "spent": 0.0}
+    entries = home.ledger.entries()
+    labels = [entry for entry in entries if entry["source"].startswith(LABELS)]
+    others = [entry for entry in entries if entry not in labels]
+    return {"entries": others, "labels": labels, "spent": home.ledger.spent(source)}
 
 
 def score_lines(outcome) -> list:
@@ -371,6 +375,8 @@ def train(
     start = json.loads(json.dumps(earlier[warm_start].value["model"])) if warm_start else None
     if labels_of is not None and role_of(ctx) == "guest":
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
+        # Derived labels are no whole numbers.
+        label_type = label_type if (tables[GUEST]["y"] % 1 == 0).all() else "float64"
     frame, valid = (
         frame_at(ctx, tables, partitions, label_type),
         frame_at(ctx, validation or {}, partitions, label_type),

@@ -394,7 +394,7 @@ def test_a_hidden_size_is_charged_against_the_other_party(played):
             "PureDP",
             "record",
             "replace_one",
-            other[0],
+            f"{other[0]}, model",
         )
         assert entry["event"]["slack"] > 0 and entry["parameters"]["epsilon"] == 2.0 and entry["pending"] == 0
         assert value(played, "hidden", party)["metrics"]["summary"]["number of matches"] == "hidden"

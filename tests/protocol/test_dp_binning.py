@@ -24,6 +24,7 @@ from .scenarios import (
     Artifact,
     Scenario,
     assert_refused,
+    declare,
     declare_public,
     flip,
     frame_at,
@@ -69,6 +70,9 @@ def binned(ctx, earlier, tables, own=None, labels_of=None, public=False, **given
         declare_public(ctx, tables)
     if labels_of and role_of(ctx) == "guest":
         tables = {**tables, GUEST: earlier[labels_of].value["table"]}
+    if given.get("privacy") == "label" and role_of(ctx) == "guest":
+        declare(ctx, SOURCE)
+        given.setdefault("label_source", SOURCE)
     given = {"columns": RULES, "other_columns": OTHERS, **given, **(own or {}).get(own_party(ctx), {})}
     checked = {name: checked_parameter(name, value) for name, value in given.items()}
     output, model, drawn, draw = Artifact(), Model(), [], BinCountNoise.draw
@@ -297,8 +301,10 @@ def test_the_ledger_charges_the_sensitivity_of_all_columns(runs):
         for party, outcome in runs[name].items():
             entries = outcome.ledger["entries"]
             assert len(entries) == (party in squares)
+            assert len(outcome.ledger["labels"]) == (name == "record" and party == GUEST)
             for entry in entries:
-                assert (entry["unit"], entry["relation"], entry["mechanism"]) == ("record", "replace_one", "Gaussian")
+                assert (entry["unit"], entry["relation"], entry["mechanism"]) == (name, "replace_one", "Gaussian")
+                assert entry["source"] == SOURCE if name == "label" else entry["source"].startswith("columns:")
                 assert entry["uses"] and 1.6 < entry["epsilon"] <= 2
             if party in squares:
                 told = runs[name][party].value["model"]["privacy"]["guest_sigma" if party == GUEST else "own_sigma"]

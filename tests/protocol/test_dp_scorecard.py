@@ -147,7 +147,7 @@ REFUSED = {
     "other privacy": ({**RECORD, "own": {HOST: {"privacy": "none"}}}, "privacy is record at the guest"),
     "true labels": ({"privacy": "none", "public": False}, "training labels"),
     "cap of labels": ({**LABEL, "epsilon": 50.0}, "`fate-dp cap"),
-    "no source": ({**LABEL, "label_source": None}, "privacy is label, but the guest sets no label_source"),
+    "no source": ({**LABEL, "label_source": None}, "label_source must be set at the guest, got None"),
     "undeclared": ({**LABEL, "declared": False}, "is not declared at the guest"),
     "no bin": ({**RECORD, "tables": with_column(HOST, FIRST, 4)}, "contains a value that is not a bin number"),
     "half a bin": ({**RECORD, "tables": with_column(HOST, FIRST, 0.5)}, "not a bin number"),

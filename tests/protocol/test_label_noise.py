@@ -112,11 +112,11 @@ def on(**arguments):
 
 
 REFUSED = {
-    "no epsilon": (on(epsilon=None), "the guest sets no epsilon"),
-    "no source": (on(label_source=None), "the guest sets no label_source"),
+    "no epsilon": (on(epsilon=None), "epsilon must be set at the guest, got None"),
+    "no source": (on(label_source=None), "label_source must be set at the guest, got None"),
     "not declared": (on(declared=None), f"{SOURCE} is not declared at the guest"),
     "another column": (on(label_source="experiment/train/z", declared="experiment/train/z"), "must end with the label"),
-    "public": (on(public=True), f"{SOURCE} was declared public"),
+    "public": (on(public=True), f"The guest declared {SOURCE} public"),
     "gaussian": (on(family="gaussian"), EVERYWHERE + "family is gaussian"),
     "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid is exact"),
     "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode is swap"),
@@ -258,7 +258,7 @@ def test_the_label_source_pays_before_a_message_depends_on_labels(runs):
     event = Event(Gaussian(noise_multiplier_for(1.0, 1e-5)), "label", REPLACE_ONE, "host")
     for name, count in (("noise", 1), ("again", 2)):
         totals = {line["observer"]: line for line in runs[name][GUEST].value["totals"] if line["dataset"] == SOURCE}
-        assert set(totals) == {"host", "arbiter", "model"}
+        assert set(totals) == {"host", "arbiter", "model", "everybody"}
         assert totals["host"]["epsilon"] == pytest.approx(total_epsilon([(event, count)], 1e-5), rel=1e-6)
     for party in (HOST, ARBITER):
         assert not [entry for entry in runs["noise"][party].ledger["entries"] if entry["mechanism"] == "Gaussian"]

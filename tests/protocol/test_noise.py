@@ -89,7 +89,11 @@ def noisy(ctx, earlier, by_party, cap=None, zero=False, **arguments):
     summary = {"dataset": name, "drawn": drawn, "scales": found}
     if frame is not None:
         summary["totals_of_all"] = home_of(ctx).ledger.totals(1e-5)
-        summary["totals"] = {line["observer"]: line for line in summary["totals_of_all"] if line["dataset"] == name}
+        summary["totals"] = {
+            line["observer"]: line
+            for line in summary["totals_of_all"]
+            if line["dataset"] == name and line["observer"] != "everybody"
+        }
     return {**value, **summary}
 
 

@@ -241,13 +241,13 @@ BEFORE_WORK = {
     "over-sampled": (
         on(tables=changed(id=[f"synthetic-10000-{row}" for row in range(500)]), epsilon0=1.0),
         HOST,
-        "has spent epsilon 0 against the",
+        "has spent epsilon 0, this step asks for",
         "The cap that this party's operator",
     ),
     "small cap": (
         on(before=small_cap, **PRIVATE),
         HOST,
-        "has spent epsilon 0 against the",
+        "has spent epsilon 0, this step asks for",
         "The cap that this party's operator",
     ),
 }

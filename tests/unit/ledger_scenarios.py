@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fate_dp.privacy import LedgerError, private_files
 from fate_dp.privacy import ledger as ledger_package
-from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import flip_labels, label_tags, record_tags
 from fate_dp.privacy.private_files import key_id
 
 SOURCE = "experiment/breast_guest/y"
@@ -28,10 +28,8 @@ def labels_of(numbers):
 def rows_of(numbers, epsilon, key=KEY, labels=None, source=SOURCE, classes=2):
     labels = labels_of(numbers) if labels is None else labels
     flipped = flip_labels(numbers, labels, epsilon, classes, key, source)
-    (ids, true), common = (
-        (record_tags(numbers, key, name), label_tags(numbers, labels, key, name)) for name in (source, ANY_SOURCE)
-    )
-    return list(zip(ids, true, map(str, flipped.tolist()), *common))
+    tags = record_tags(numbers, key, source), label_tags(numbers, labels, key, source)
+    return list(zip(*tags, map(str, flipped.tolist())))
 
 
 def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE, classes=2, **more):
@@ -47,6 +45,15 @@ def release(ledger, numbers, epsilon, key=KEY, cap=8.0, rows=None, source=SOURCE
         fingerprint="f",
         **more,
     )
+
+
+def in_family(ledger, *sources, numbers=range(10), key=KEY):
+    """Tell the ledger that these sources are labels of tables with these records."""
+    for source in sources:
+        records = [b"records %d" % number for number in numbers]
+        ledger.remember_dataset(
+            f"columns:{source.replace('/', '-')}", ["x"], records=records, key_id=key_id(key), labels=source
+        )
 
 
 def released_texts(numbers, epsilon, key=KEY):

@@ -21,7 +21,7 @@ from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy import BudgetCap
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, read
 from fate_dp.privacy.events import Event, PoissonSampledGaussian
-from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import flip_labels, label_tags, record_tags
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.private_files import CANARIES_FOLDER
 from fate_dp.privacy.validation import InvalidArgument
@@ -50,15 +50,13 @@ def released(tmp_path, epsilon_drawn=EPSILON, table="with_canaries.csv", job=JOB
     home, rows = home_at(tmp_path / "parties", PARTY), pd.read_csv(tmp_path / table, dtype=str)
     ids, labels = rows["id"].tolist(), rows["y"].astype(int).tolist()
     flipped = flip_labels(ids, labels, epsilon_drawn, classes, home.key, SOURCE).tolist()
-    tags = [
-        (record_tags(ids, home.key, name), label_tags(ids, labels, home.key, name)) for name in (SOURCE, ANY_SOURCE)
-    ]
+    tags = record_tags(ids, home.key, SOURCE), label_tags(ids, labels, home.key, SOURCE)
     home.ledger.record_flips(
         source=SOURCE,
         epsilon=EPSILON,
         classes=classes,
         key_id=home.key_id,
-        rows=list(zip(*tags[0], map(str, flipped), *tags[1])),
+        rows=list(zip(*tags, map(str, flipped))),
         cap=8.0,
         job_id=job,
         task_id="t",

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fate_dp.components.common import provenance
-from fate_dp.components.common.charges import home_of, job_of
+from fate_dp.components.common.charges import home_of, job_of, refuse_derived_labels
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.components.dp_hetero_lr import noise
 from fate_dp.components.dp_hetero_lr.predict import AskedRows, _answer_guest
@@ -25,6 +25,7 @@ from fate_dp.components.share_lr.agreement import SharedRows
 from fate_dp.components.smote.party import check_table
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
+from fate_dp.privacy.labels.flipback import marked
 from fate_dp.privacy.labels.flips import LabelRelease
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import frame_at, play
@@ -32,6 +33,7 @@ from fate_dp.testing import frame_at, play
 HOST = ("host", "10000")
 NAMES = [f"person {row}" for row in range(8)]
 TABLE = pd.DataFrame({"sample_id": NAMES, "id": NAMES, **{f"x{at}": np.arange(8.0) for at in range(8)}})
+ONE_DERIVED = TABLE.assign(y=[0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *marked([1.0])])
 OTHERS = TABLE.assign(id=[f"stranger {row}" for row in range(8)])
 MODELS = [np.full(8, value) for value in (0.5, 1.5, 2.5)]
 PUBLIC, FLIPS = (LabelPrivacy("a/b/y", (LabelRelease("a/b/y", epsilon, classes=2),)) for epsilon in (math.inf, 1.0))
@@ -203,9 +205,9 @@ def test_labels_that_are_not_the_declared_ones_are_not_public(monkeypatch):
         provenance.find_label_privacy(home, LABELLED, "a/b/y")
 
 
-def test_no_step_promises_anything_to_records_whose_labels_follow_from_all(monkeypatch):
+def test_no_step_promises_anything_to_records_whose_labels_follow_from_all(tmp_path):
     with pytest.raises(ValueError, match="went through flipback"):
-        provenance.refuse_derived_labels(known(monkeypatch, hold_derived_labels=True), LABELLED)
+        at_host(lambda ctx: refuse_derived_labels(frame_at(ctx, ONE_DERIVED)), tmp_path)
     with pytest.raises(ValueError, match="went through flipback"):
         flipback.revertible_flips(LabelPrivacy("a/b/y", FLIPS.releases, derived=True))
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.house import (
+    CURES,
     LIMITS,
     Module,
     annotations,
@@ -26,7 +27,8 @@ def found():
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_house_keeps_a_limit(found, name):
-    assert kept(name, found[name]), f"{name} is {found[name]}; it must be {' '.join(map(str, LIMITS[name]))}"
+    wanted = f"it must be {' '.join(map(str, LIMITS[name]))}"
+    assert kept(name, found[name]), f"{name} is {found[name]}; {wanted}. {CURES.get(name, '')}"
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ import pytest
 from fate_dp.components.common.provenance import LabelPrivacy
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.accounting.total import total_epsilon
-from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
+from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian, PureDP
 from fate_dp.privacy.labels.flips import LabelRelease, releases_of_json, releases_to_json
-from fate_dp.privacy.ledger.entries import OtherSource
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
 SOURCE, DELTA = "bank/loans/y", 1e-6
 NOISE = Event(Gaussian(noise_multiplier_for(1.0, DELTA)), "label", REPLACE_ONE, ("host", "model"))
-ROWS = [(b"i%d" % at, b"l%d" % at, "01"[at % 2], b"r%d" % at, b"t%d" % at) for at in range(4)]
+ROWS = [(b"i%d" % at, b"l%d" % at, "01"[at % 2]) for at in range(4)]
 OF_JOB = {"job_id": "job", "task_id": "task", "fingerprint": ""}
 
 
@@ -42,7 +41,9 @@ def test_flips_after_noise_count_on_top_of_it(ledger):
     with pytest.raises(BudgetExceeded, match="inf"):
         flip(ledger, 1.0, 8.0, delta=0.0)
     flip(ledger, 1.0, 2.1)
-    assert ledger.spent_of_labels(SOURCE, DELTA) == pytest.approx(1.0 + alone, rel=1e-6)
+    together = total_epsilon([(NOISE, 1), (Event(PureDP(1.0), "label", REPLACE_ONE, "host"), 1)], DELTA)
+    assert ledger.spent_of_labels(SOURCE, DELTA) == pytest.approx(together, rel=1e-6)
+    assert alone < together < 1.0 + alone
     assert ledger.label_spending(SOURCE, DELTA)[-1].amount == pytest.approx(ledger.spent_of_labels(SOURCE, DELTA))
 
 
@@ -54,14 +55,14 @@ def test_noise_after_flips_counts_on_top_of_them(ledger):
     assert [entry["mechanism"] for entry in ledger.entries()] == ["randomized_response", "Gaussian"]
 
 
-def test_labels_have_one_name_for_noise_and_flips(ledger):
-    ledger.claim_labels(source=SOURCE, rows=ROWS)
-    ledger.claim_labels(source=SOURCE, rows=ROWS)
-    with pytest.raises(OtherSource, match="under the source bank/loans/y"):
-        ledger.claim_labels(source="bank/copy/y", rows=ROWS)
-    with pytest.raises(OtherSource):
-        flip(ledger, 1.0, 8.0, source="bank/copy/y")
-    assert not ledger.has_released([b"i0"], source=SOURCE, key_id="k") and ledger.entries() == []
+def test_steps_on_one_source_count_for_every_source_of_its_family(ledger):
+    for source in (SOURCE, "bank/copy/y"):
+        ledger.remember_dataset(f"columns:{source}", ["x"], records=[b"r" * 16], key_id="k", labels=source)
+    add_noise(ledger, 1.5)
+    with pytest.raises(BudgetExceeded, match="the cap is 1.9"):
+        flip(ledger, 1.0, 1.9, source="bank/copy/y")
+    flip(ledger, 1.0, 2.1, source="bank/copy/y")
+    assert ledger.spent_of_labels(SOURCE, DELTA) == ledger.spent_of_labels("bank/copy/y", DELTA) > 1.9
 
 
 def test_a_model_names_its_noise_and_every_draw_adds_up():

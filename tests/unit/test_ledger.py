@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 from ledger_scenarios import (
+    in_family,
     DATASET,
     KEY,
     OTHER_KEY,
@@ -24,7 +25,7 @@ from ledger_scenarios import (
     score,
 )
 
-from fate_dp.privacy import BudgetExceeded, CorrectedLabel, Ledger, LedgerUnavailable, OtherSource
+from fate_dp.privacy import BudgetExceeded, CorrectedLabel, Ledger, LedgerUnavailable
 from fate_dp.privacy.labels.flips import LabelRelease, record_tags
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.database import SCHEMA_VERSION
@@ -103,45 +104,33 @@ def test_sources_are_separate(ledger):
     assert ledger.sources(key_id(KEY)) == ["a/b/c", SOURCE] and ledger.sources(key_id(OTHER_KEY)) == []
 
 
-def under(source, numbers, epsilon=1, different=0):
-    """Rows in which the first so many labels are not those of ``labels_of``."""
-    labels = [1 - label if place < different else label for place, label in enumerate(labels_of(numbers))]
-    return {"source": source, "rows": rows_of(numbers, epsilon, labels=labels, source=source)}
-
-
-def test_the_same_labels_have_no_second_budget_under_another_name(ledger):
+def test_labels_of_one_family_have_one_budget_whatever_their_sources_are_called(ledger):
+    """A second name, a union with other rows, and a table in between that shares one record with each."""
+    in_family(ledger, SOURCE, numbers=range(300))
+    in_family(ledger, "a/b/y", numbers=range(290, 900))
+    in_family(ledger, "a/apart/y", numbers=range(1000, 1100))
     release(ledger, range(300), 7)
     before = dump(ledger.path)
-    for numbers, different in (
-        (range(300), 0),
-        (range(300), 3),
-        (range(250, 260), 0),
-        ([299], 0),
-        (range(290, 900), 0),
-    ):
-        with pytest.raises(
-            OtherSource, match=f"released under the source {SOURCE}.* use label_source {SOURCE}"
-        ) as refusal:
-            release(ledger, None, 1, **under("a/b/y", numbers, different=different))
-        assert SOURCE not in refusal.value.public
+    with pytest.raises(BudgetExceeded, match="has spent epsilon 7, this job asks for 2 .total 9."):
+        release(ledger, None, 2, source="a/b/y", rows=rows_of(range(290, 900), 2, source="a/b/y"))
     assert dump(ledger.path) == before
-    release(ledger, None, 1, key=OTHER_KEY, rows=rows_of(range(300), 1, key=OTHER_KEY, source="a/b/c"), source="a/b/c")
-
-
-def test_other_records_and_other_labels_of_like_numbered_records_are_another_source(ledger):
-    """FATE's example tables number their rows alike; their labels agree by chance only."""
-    release(ledger, range(300), 7)
-    release(ledger, None, 7, **under("a/other/y", range(300), 7, different=4))
-    release(ledger, None, 7, **under("a/more/y", range(300, 400), 7))
-    assert [ledger.spent(source) for source in (SOURCE, "a/other/y", "a/more/y")] == [7, 7, 7]
-
-
-def test_two_jobs_at_once_cannot_release_the_same_labels_under_two_names(ledger):
-    operations = [
-        lambda source=source: release(ledger, None, 1, **under(source, range(40))) and "done"
-        for source in ("a/b/y", "a/c/y")
+    release(ledger, None, 1, source="a/b/y", rows=rows_of(range(290, 900), 1, source="a/b/y"))
+    release(ledger, None, 7, source="a/apart/y", rows=rows_of(range(1000, 1100), 7, source="a/apart/y"))
+    assert [ledger.spent(source) for source in (SOURCE, "a/b/y", "a/apart/y")] == [8, 8, 7]
+    assert ledger.related("a/b/y") == ["a/b/y", SOURCE] and ledger.related("columns:a-b-y")[1:] == [
+        "columns:experiment-breast_guest-y"
     ]
-    assert sorted(run_at_once(*operations)) == ["OtherSource", "done"]
+    in_family(ledger, "a/apart/y", "a/far/y", numbers=[5000])
+    assert ledger.spent("a/far/y") == 7
+    in_family(ledger, "a/between/y", numbers=[299, 1000])
+    assert {ledger.spent(source) for source in (SOURCE, "a/b/y", "a/apart/y", "a/between/y")} == {15}
+
+
+def test_labels_under_a_lost_key_count_with_those_of_every_table(ledger):
+    in_family(ledger, SOURCE, key=OTHER_KEY)
+    release(ledger, range(10), 3, key=OTHER_KEY)
+    in_family(ledger, "a/b/y", numbers=range(500, 510))
+    assert ledger.spent("a/b/y") == 3
 
 
 def test_a_source_releases_labels_of_no_more_records_than_were_declared(ledger):
@@ -308,24 +297,6 @@ def test_derived_from_derived_goes_back_to_the_flips(ledger):
     derive(ledger, entry_id, rows, "first")
     derive(ledger, ledger.entries()[1]["entry_id"], rows, "second")
     assert ledger.entries()[2]["parameters"]["parent_entry_id"] == entry_id
-
-
-def test_labels_computed_from_all_records_are_known_in_any_part_of_the_table(ledger):
-    parent = release(ledger, range(40), 1).entry_id
-    flips = released_texts(range(40), 1)
-    revised = [(tag, "1" if label == "0" else label) for tag, label in flips]
-    derive(ledger, parent, revised)
-    derive(ledger, parent, flips, description="flipback none")
-    stranger = (record_tags([99], KEY, SOURCE)[0], "0")
-
-    def holds(rows, source=SOURCE, key=KEY):
-        return ledger.hold_derived_labels(rows, source=source, key_id=key_id(key))
-
-    changed = next(position for position, (flip, label) in enumerate(zip(flips, revised)) if flip != label)
-    assert holds(revised) and holds(revised[changed : changed + 5]) and holds([stranger, *revised])
-    assert not holds(flips) and not holds([stranger]) and not holds([])
-    assert not holds([(tag, str(label)) for (tag, _), label in zip(flips, labels_of(range(40)))])
-    assert not holds(revised, source="experiment/other/y") and not holds(revised, key=OTHER_KEY)
 
 
 def test_released_is_preferred_to_derived_at_equal_epsilon(ledger):

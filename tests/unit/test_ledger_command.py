@@ -55,7 +55,7 @@ def test_tables_show_entries_and_totals(home, capsys):
 
 def test_delta_is_chosen_by_the_reader(home, capsys):
     text = shown(capsys, home, "--delta", "0")
-    assert re.search(rf"{SOURCE} +label +replace_one +host +2\.5 +0", text)
+    assert re.search(rf"{SOURCE} +label +replace_one +everybody +2\.5 +0", text)
     assert re.search(r"bank/loans +record +add_or_remove +model +infinity +0", text)
 
 
@@ -64,7 +64,7 @@ def test_json_has_entries_and_totals_of_every_party(home, capsys):
     assert list(ledgers) == ["party 10000", "party 10001", "party 9999"]
     assert ledgers["party 10001"] == {"entries": [], "totals": [], "budgets": [], "tables": {}}
     totals = ledgers["party 10000"]["totals"]
-    assert [list(line) for line in totals] == [TOTAL_KEYS] * 5
+    assert [list(line) for line in totals] == [TOTAL_KEYS] * 8
     epsilons = {(line["dataset"], line["observer"]): line["epsilon"] for line in totals}
     assert epsilons[DATASET, "guest"] == "infinity"
     assert 0 < epsilons["bank/loans", "model"] < epsilons["bank/loans", "server"]
@@ -79,13 +79,11 @@ def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, ca
         (home / "parties" / f"party-{party_id}" / "policy.yaml").write_text(policy)
     ledgers = json.loads(shown(capsys, home, "--json", "--delta", delta))
     flips = {"dataset": SOURCE, "unit": "label", "relation": "replace_one", "epsilon": 2.5, "delta": 0.0, "cap": 4.0}
-    observers = ("arbiter", "host", "model")
-    assert ledgers["party 9999"]["budgets"] == [{**flips, "observer": name, "left": 1.5} for name in observers]
-    seen = {line["observer"]: line for line in ledgers["party 10000"]["budgets"]}
-    assert list(seen) == ["model", "server"]
-    assert seen["model"]["epsilon"] == pytest.approx(gaussian_epsilon(1.0, 1e-9), rel=1e-9)
-    assert seen["server"]["left"] == 9 - seen["server"]["epsilon"] and seen["server"]["delta"] == 1e-9
-    assert re.search(rf"{SOURCE} +label +replace_one +host +2\.5 +4 +1\.5 +0 *\n", shown(capsys, home))
+    assert ledgers["party 9999"]["budgets"] == [{**flips, "observer": "everybody", "left": 1.5}]
+    (seen,) = (line for line in ledgers["party 10000"]["budgets"] if line["dataset"] == "bank/loans")
+    assert seen["epsilon"] > gaussian_epsilon(1.0, 1e-9)
+    assert seen["left"] == 9 - seen["epsilon"] and (seen["observer"], seen["delta"]) == ("everybody", 1e-9)
+    assert re.search(rf"{SOURCE} +label +replace_one +everybody +2\.5 +4 +1\.5 +0 *\n", shown(capsys, home))
 
 
 def test_no_home_is_said(tmp_path, capsys):

@@ -62,7 +62,7 @@ def tables_of(path):
 
 
 def test_the_file_has_the_tables_of_a_new_one(ledger, tmp_path):
-    Ledger(tmp_path / "new").spent(SOURCE)
+    assert (ledger.spent(SOURCE), Ledger(tmp_path / "new").spent(SOURCE)) == (4.0, 0.0)
     assert tables_of(ledger.path) == tables_of(tmp_path / "new")
 
 
@@ -72,7 +72,7 @@ def test_a_version_that_was_never_published_is_refused_and_left_as_it_is(ledger,
         connection.execute("UPDATE ledger_version SET version = ?", (version,))
     connection.close()
     before = ledger.path.read_bytes()
-    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 5"):
+    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 6"):
         ledger.spent(SOURCE)
     assert ledger.path.read_bytes() == before
 
@@ -103,7 +103,7 @@ def test_memo_and_budget_go_on(ledger):
     again = release(ledger, range(4), 2, class_labels=("0", "1"))
     assert (again.entry_id, again.new_records, ledger.spent(SOURCE)) == (1, 0, 4.0)
     with pytest.raises(CorrectedLabel):
-        rows = [(tag, b"other", label, tag, b"other") for tag, label in released_texts(range(2), 2)]
+        rows = [(tag, b"other", label) for tag, label in released_texts(range(2), 2)]
         release(ledger, None, 2, rows=rows, class_labels=("0", "1"))
     ledger.mark_released(2)
     ledger.mark_released(again.release_id)
@@ -119,6 +119,12 @@ def test_memo_and_budget_go_on(ledger):
         fingerprint="f",
     )
     assert recorded.release_id == 11 and recorded.is_new
+
+
+def test_its_labels_count_together_with_those_of_every_table(ledger):
+    """It knew no families of label sources."""
+    ledger.remember_dataset("columns:new", ["x"], records=[b"n" * 16], key_id=key_id(KEY), labels="a/new/y")
+    assert ledger.spent("a/new/y") == ledger.spent(SOURCE) == 4.0
 
 
 def test_flips_and_scores_keep_their_events(ledger):

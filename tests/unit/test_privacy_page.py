@@ -86,12 +86,21 @@ def test_declared_functions_exist(package):
         assert missing == [], f"{package}/{item.module}.py has no {missing}"
 
 
-def test_the_page_names_exactly_the_events_that_the_pld_accountant_composes():
-    from fate_dp.privacy.accounting.privacy_profiles import HAS_PROFILE
+def test_the_page_names_exactly_the_events_that_accountants_and_totals_compose():
+    from fate_dp.privacy.accounting.accountant import DIVERGENCES, HAS_PROFILE
+    from fate_dp.privacy.events import PROCESSES, Gaussian, GroupedGaussian
 
-    (declared,) = (item for item in mechanisms.mechanism_guarantees("accounting") if "PLDAccountant" in item.names)
     # Unsampled Gaussian noise is composed exactly, without a profile.
-    assert set(declared.events) == {kind.__name__ for kind in HAS_PROFILE} | {"Gaussian", "GroupedGaussian"}
+    exact = {Gaussian, GroupedGaussian}
+    composed = {
+        "PLDAccountant": {*HAS_PROFILE, *exact},
+        "RDPAccountant": {*DIVERGENCES, *exact},
+        "total_epsilon": PROCESSES,
+    }
+    for item in mechanisms.mechanism_guarantees("accounting"):
+        for name in composed.keys() & set(item.names):
+            wrong = {kind.__name__ for kind in composed[name]} ^ set(item.events)
+            assert not wrong, f"accounting/guarantees.yaml and what {name} composes differ in {wrong}"
 
 
 def test_features_are_said_not_to_be_covered():

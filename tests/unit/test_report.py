@@ -19,7 +19,7 @@ from fate_dp.pipelines.demo import run as demo
 from fate_dp.pipelines.jobs import text_tables as tables
 from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.privacy import Ledger
-from fate_dp.privacy.labels.flips import ANY_SOURCE, flip_labels, label_tags, record_tags
+from fate_dp.privacy.labels.flips import flip_labels, label_tags, record_tags
 from fate_dp.privacy.private_files import key_id
 
 SCHEMA = json.loads(Path(report.__file__).with_name("result_schema.json").read_text(encoding="utf-8"))
@@ -122,13 +122,7 @@ def example_model(title, epsilon, accuracy, last_loss):
 def example_ledgers(folder):
     ids, labels = [str(number) for number in range(386)], [number % 2 for number in range(386)]
     flipped = [str(label) for label in flip_labels(ids, labels, 2, 2, KEY, SOURCE).tolist()]
-    rows = zip(
-        record_tags(ids, KEY, SOURCE),
-        label_tags(ids, labels, KEY, SOURCE),
-        flipped,
-        record_tags(ids, KEY, ANY_SOURCE),
-        label_tags(ids, labels, KEY, ANY_SOURCE),
-    )
+    rows = zip(record_tags(ids, KEY, SOURCE), label_tags(ids, labels, KEY, SOURCE), flipped)
     guest, host = Ledger(folder / "guest.sqlite"), Ledger(folder / "host.sqlite")
     release = guest.record_flips(
         source=SOURCE, epsilon=2, classes=2, key_id=key_id(KEY), rows=rows, cap=8, fingerprint="f" * 16, **JOB

@@ -90,7 +90,7 @@ def test_flips_that_were_charged_before_smote_keep_their_epsilon(ledger):
         epsilon=1.0,
         classes=2,
         key_id="k",
-        rows=[(b"id", b"true", "1", b"record", b"label")],
+        rows=[(b"id", b"true", "1")],
         cap=2.0,
         job_id="j",
         task_id="t",

@@ -18,7 +18,7 @@ from fate_dp.privacy.mechanisms.aggregates import STEPS_OF_RANGE, positions_in_r
 from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 
 from ..common.charges import Charges, has_synthetic_rows
-from ..common.federation import Context, party_name, require
+from ..common.federation import Context, Document, party_name, require
 from ..common.frames import DataFrame, feature_blocks, require_distinct_ids, require_numeric, require_rows
 from ..common.preflight import Preflight, Refusal, agree, show_summary
 from .settings import Settings
@@ -41,7 +41,7 @@ class Averaging(Preflight):
     release: Release = field(init=False)
     charges: Charges = field(init=False)
 
-    def check(self) -> dict:
+    def check(self) -> Document:
         require_rows(self.frame)
         require_distinct_ids(self.frame)
         missing = [each for each in self.settings.columns if each not in self.frame.schema.columns]
@@ -63,14 +63,14 @@ class Averaging(Preflight):
         self.charges.check([(self.release.event, 1)])
         return self.agreed
 
-    def commit(self, hosts: dict[str, dict]) -> dict:
+    def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts != self.agreed:
                 raise Refusal(f"The settings are {facts} at {name}; they must be {self.agreed}, as at the guest.")
         return {}
 
     @property
-    def agreed(self) -> dict:
+    def agreed(self) -> Document:
         return {**asdict(self.settings), "columns": list(self.settings.columns)}
 
     @property
