@@ -4,7 +4,9 @@
     --seed N        of the first sequence
     --one SEED      play, and shrink, the sequence of one seed
     --replay FILE   play a sequence that was printed
+    --without A,B   leave out operations of the generator
     --mutants WORD  only these faults; none for no fault
+    --tell N        of so many sequences that fail
 
 The last line is one JSON object; the status is 1 where a ledger understates, a fault is not found, or the fuzzer is broken.
 """
@@ -27,12 +29,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--one", type=int)
     parser.add_argument("--replay", type=Path)
+    parser.add_argument("--without", default="")
     parser.add_argument("--mutants", default="")
+    parser.add_argument("--tell", type=int, default=3)
     options = parser.parse_args()
     if options.one is not None or options.replay is not None:
-        return _one(options.one, options.replay)
-    figures = fuzz(options.seconds, workers=options.workers, first=options.seed)
-    for told in figures.told[:3]:
+        return _one(options)
+    figures = fuzz(options.seconds, workers=options.workers, first=options.seed, without=options.without)
+    for told in figures.told[: options.tell]:
         print(told)
     found, planted = 0, []
     if options.mutants != "none":
@@ -41,7 +45,12 @@ def main() -> int:
         planted = [each for each in MUTANTS if options.mutants in each.name]
         for mutant in planted:
             of_mutant = fuzz(
-                options.seconds / len(MUTANTS), workers=options.workers, first=options.seed, stop=True, mutant=mutant
+                options.seconds / len(MUTANTS),
+                workers=options.workers,
+                first=options.seed,
+                stop=True,
+                mutant=mutant,
+                without=options.without,
             )
             caught = bool(of_mutant.understated) and not of_mutant.broken
             found += caught
@@ -66,14 +75,15 @@ def main() -> int:
     return int(bool(figures.understated or figures.broken) or found < len(planted))
 
 
-def _one(seed: int | None, file: Path | None) -> int:
+def _one(options: argparse.Namespace) -> int:
+    seed, file = options.one, options.replay
     home = Path(tempfile.mkdtemp(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
     player(home)
     from .generator import sequence
     from .shrink import script
 
     if seed is not None:
-        steps = sequence(seed)
+        steps = sequence(seed, frozenset(options.without.split(",")))
         print(*replay(steps, home), sep="\n")
         smallest, finding = shrink(steps, home)
         print("", script(smallest), finding, written(smallest), sep="\n")

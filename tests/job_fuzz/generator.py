@@ -13,8 +13,9 @@ Step = dict[str, Any]
 PARTIES = ("9999", "10000", "10001")
 ARBITER = "10002"
 POPULATIONS = ("people", "people", "people", "loans", "numbers-1", "numbers-2")
-EPSILONS = (0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)
+EPSILONS = (0.1, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)
 SOME_CAPS = (1.0, 2.0, 4.0, 8.0)
+STEPS = 9
 TRUE, FLIPPED, MIXED, DERIVED = "true", "flipped", "mixed", "derived"
 
 
@@ -71,8 +72,10 @@ class JobDraft:
     def epsilon(self) -> float:
         return self.rng.choice(EPSILONS)
 
-    def source(self) -> str:
-        return self.sources[0] if self.rng.random() < 0.6 else self.rng.choice(self.sources)
+    def source(self, node: Node) -> str:
+        """Its own, or where that knows flips of these labels another name for them."""
+        own = 0.2 if node.labels == MIXED else 0.8
+        return self.sources[0] if self.rng.random() < own else self.rng.choice(self.sources)
 
 
 def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
@@ -87,21 +90,22 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         made.append(step)
 
     population = rng.choice(POPULATIONS)
-    upload(party=PARTIES[0], population=population, label="y")
-    upload(party=PARTIES[1], population=population, label=None)
+    kind = rng.choice("xxb")
+    upload(party=PARTIES[0], population=population, label="y", kind=kind)
+    upload(party=PARTIES[1], population=population, label=None, kind=kind)
     upload(party=PARTIES[rng.randrange(3)], population=population)
     for _ in range(100):
-        if len(made) == 11:
+        if len(made) == STEPS:
             break
         drawn = rng.random()
         if drawn < 0.18:
             upload()
-        elif drawn < 0.24:
+        elif drawn < 0.28:
             table = rng.choice(uploads)
             made.append(
                 {"do": "cap", "party": table["party"], "columns": table["columns"], "epsilon": rng.choice(SOME_CAPS)}
             )
-        elif drawn < 0.26:
+        elif drawn < 0.31:
             made.append({"do": "lose_key", "party": rng.choice(PARTIES)})
         else:
             job = _job(rng, uploads, without)
@@ -110,9 +114,9 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     return made
 
 
-def _upload(rng: random.Random, number: int, **fixed: Any) -> Step:
+def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: Any) -> Step:
     label = rng.choice(["y", "y", "z", "w", None, None])
-    kind = rng.choice("xb")
+    kind = kind or rng.choice("xxb")
     columns = [name for name in COLUMNS if name.startswith(kind)]
     first = rng.choice([0, 0, 0, 0, 8])
     step = {
@@ -140,7 +144,7 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         alike = [each for each in alike if each["label"] and each["columns"] == own["columns"]]
     else:
         alike = [each for each in alike if not each["label"] and each["population"] == own["population"]]
-        alike = [each for each in alike if each["columns"][0][0] == own["columns"][0][0]] or alike
+        alike = [each for each in alike if each["columns"][0][0] == own["columns"][0][0]]
     by_party = {each["party"]: each for each in rng.sample(alike, len(alike))}
     if not by_party:
         return None
@@ -158,7 +162,7 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
     if not horizontal:
         node = Node(draft.add("psi", {"input_data": node.channel}), "output_data", TRUE, own["label"], bins)
     draft.nodes.append(node)
-    ours, length = 0, rng.choice([1, 1, 2, 2, 3, 4])
+    ours, length = 0, rng.choice([1, 1, 1, 2, 2, 3])
     operations = HORIZONTAL if horizontal else VERTICAL
     known = {name: weight for name, weight in operations.items() if name not in without}
     # Derived labels come of three tasks in a row, which chance hardly ever brings together.
@@ -188,11 +192,11 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
 
 
 def _flip(draft: JobDraft) -> bool:
-    node = draft.node(TRUE, MIXED, TRUE, FLIPPED)
+    node = draft.node(*((TRUE, MIXED) if draft.rng.random() < 0.9 else (FLIPPED,)))
     if node is None:
         return False
     classes = [float(each) for each in range(CLASSES[node.of])]
-    parameters = {"epsilon": draft.epsilon(), "classes": classes, "label_source": draft.source()}
+    parameters = {"epsilon": draft.epsilon(), "classes": classes, "label_source": draft.source(node)}
     task = draft.add("label_flip", {"input_data": node.channel}, parameters)
     draft.made(node, task, labels=FLIPPED)
     return True
@@ -221,7 +225,7 @@ def _train_with_noise(level: str) -> Callable[[JobDraft], bool]:
             return False
         parameters = {"privacy": level, "epsilon": draft.epsilon()}
         if level == "label":
-            parameters["label_source"] = draft.source()
+            parameters["label_source"] = draft.source(node)
         draft.add("dp_hetero_lr", {"input_data": node.channel}, parameters)
         return True
 
@@ -249,7 +253,7 @@ def _binning(level: str) -> Callable[[JobDraft], bool]:
         parameters: Step = {"privacy": level} if level != "cut" else {"woe": False}
         if level in ("label", "record"):
             parameters["epsilon"] = draft.epsilon()
-        own = {"guest": {"label_source": draft.source()}} if level == "label" else {}
+        own = {"guest": {"label_source": draft.source(node)}} if level == "label" else {}
         task = draft.add("dp_binning", {"input_data": node.channel}, parameters, own=own)
         draft.made(node, task, bins=True)
         return True
@@ -263,7 +267,7 @@ def _scorecard(level: str) -> Callable[[JobDraft], bool]:
         if node is None or node.of == "w":
             return False
         parameters = {"privacy": level, "epsilon": draft.epsilon()}
-        own = {"guest": {"label_source": draft.source()}} if level == "label" else {}
+        own = {"guest": {"label_source": draft.source(node)}} if level == "label" else {}
         draft.add("dp_scorecard", {"input_data": node.channel}, parameters, own=own)
         return True
 
@@ -305,7 +309,7 @@ def _split(draft: JobDraft) -> bool:
     component = draft.rng.choice(["data_split", "keyed_split", "keyed_split"])
     if component in draft.without:
         return False
-    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.5, 0.8])}
+    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.6, 0.8])}
     if component == "data_split":
         parameters["stratified"] = draft.rng.random() < 0.5
     task = draft.add(component, {"input_data": node.channel}, parameters)
@@ -319,7 +323,7 @@ def _mix(draft: JobDraft) -> bool:
     first, second = draft.node(), draft.node()
     if first is None or second is None or first is second:
         return False
-    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.5, 0.9])}
+    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.6, 0.9])}
     parts = [draft.add("keyed_split", {"input_data": node.channel}, parameters) for node in (first, second)]
     channels = [[parts[0], "train_output_data"], [parts[1], "test_output_data"]]
     task = draft.add("union", {"input_data_list": channels})
