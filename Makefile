@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -44,7 +44,7 @@ demo: install
 # Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
 test: QUICK := 1
 test: lint types kernel-check contract
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
 
 # The same, and what CI does not need: the study's jobs, benchmarks, clusters, containers and the board. What a machine lacks is
@@ -64,6 +64,11 @@ contract: $(TESTED)
 # `make test`: half an hour at most on two idle cores. WORDS=label_flip plants those whose name or symbol has the word.
 mutants: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(WORDS)
+
+# Ten minutes of whole jobs, one after the other, beside an oracle of what was seen of each label and record; planted faults must be
+# found within four of them. The last line has the figures.
+job-fuzz: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.job_fuzz
 
 PARTS := privacy crypto components attacks pipelines data_prep deploy conf testing
 

@@ -1,6 +1,6 @@
 """`python -m tests.job_fuzz`: whole jobs beside an oracle, and planted faults that must be found.
 
-    --seconds N     of the sequences without a fault (default 300); as many again are shared by the planted faults
+    --seconds N     in all (default 600); planted faults come first, and may take four tenths of it
     --seed N        of the first sequence
     --one SEED      play, and shrink, the sequence of one seed
     --replay FILE   play a sequence that was printed
@@ -17,14 +17,22 @@ import argparse
 import json
 import sys
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.mutants.planting import Mutant
+
 from .fuzz import MEMORY, fuzz, player, replay, shrink, written
+from .mutants import MUTANTS
+
+MUTANTS_SHARE, MORE = 0.4, 2.0
+"""Of the time, for all planted faults; and how much more than its equal part one may take."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.job_fuzz")
-    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--one", type=int)
@@ -35,27 +43,13 @@ def main() -> int:
     options = parser.parse_args()
     if options.one is not None or options.replay is not None:
         return _one(options)
-    figures = fuzz(options.seconds, workers=options.workers, first=options.seed, without=options.without)
+    ends = time.monotonic() + options.seconds
+    planted = [] if options.mutants == "none" else [each for each in MUTANTS if options.mutants in each.name]
+    found = sum(_is_found(mutant, left, options) for mutant, left in _timed(planted, MUTANTS_SHARE * options.seconds))
+    seconds = ends - time.monotonic()
+    figures = fuzz(seconds, workers=options.workers, first=options.seed, without=options.without)
     for told in figures.told[: options.tell]:
         print(told)
-    found, planted = 0, []
-    if options.mutants != "none":
-        from .mutants import MUTANTS
-
-        planted = [each for each in MUTANTS if options.mutants in each.name]
-        for mutant in planted:
-            of_mutant = fuzz(
-                options.seconds / len(MUTANTS),
-                workers=options.workers,
-                first=options.seed,
-                stop=True,
-                mutant=mutant,
-                without=options.without,
-            )
-            caught = bool(of_mutant.understated) and not of_mutant.broken
-            found += caught
-            told = of_mutant.told[0] if of_mutant.told else "not found"
-            print(f"{'found' if caught else 'MISSED'} after {of_mutant.sequences}: {mutant.name}: {told}", flush=True)
     print(
         json.dumps(
             {
@@ -73,6 +67,23 @@ def main() -> int:
         )
     )
     return int(bool(figures.understated or figures.broken) or found < len(planted))
+
+
+def _timed(planted: Sequence[Mutant], seconds: float) -> Iterator[tuple[Mutant, float]]:
+    """Each fault with the seconds that it may take; what one does not need, the others have."""
+    ends = time.monotonic() + seconds
+    for at, mutant in enumerate(planted):
+        yield mutant, MORE * (ends - time.monotonic()) / (len(planted) - at)
+
+
+def _is_found(mutant: Mutant, seconds: float, options: argparse.Namespace) -> bool:
+    figures = fuzz(
+        seconds, workers=options.workers, first=options.seed, stop=True, mutant=mutant, without=options.without
+    )
+    caught = bool(figures.understated) and not figures.broken
+    told = figures.told[0] if figures.told else "no ledger says less than the oracle"
+    print(f"{'found' if caught else 'MISSED'} after {figures.sequences}: {mutant.name}: {told}", flush=True)
+    return caught
 
 
 def _one(options: argparse.Namespace) -> int:

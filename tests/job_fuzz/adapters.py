@@ -28,8 +28,12 @@ from fate_dp.components.dp_binning.settings import other_columns
 from fate_dp.components.dp_hetero_lr import train as hetero
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings as HeteroSettings
 from fate_dp.components.dp_hetero_lr.settings import flipback as flipback_setting
-from fate_dp.components.dp_homo_gbdt.agreement import TreesDataAgreement, agree_on_terms
+from fate_dp.components.dp_homo_gbdt.agreement import TreesDataAgreement
+from fate_dp.components.dp_homo_gbdt.agreement import agree_on_terms as agree_on_trees
 from fate_dp.components.dp_homo_gbdt.train import TreesMember
+from fate_dp.components.dp_homo_nn.agreement import HomoNNDataAgreement
+from fate_dp.components.dp_homo_nn.agreement import agree_on_terms as agree_on_network
+from fate_dp.components.dp_homo_nn.train import HomoNNMember
 from fate_dp.components.dp_scorecard.agreement import ScorecardGuestPreflight, ScorecardHostPreflight
 from fate_dp.components.dp_scorecard.settings import TrainSettings as ScorecardSettings
 from fate_dp.components.flipback import guest as flipback
@@ -237,10 +241,11 @@ def play_dp_scorecard(part: Part) -> dict[str, Any]:
     terms = own.agree()
     if part.role == HOST:
         own.accept(terms)
-    content, noise = part.table.content, gaussian(settings.epsilon, settings.delta)
+    content = part.table.content
+    noise = None if settings.epsilon is None else gaussian(settings.epsilon, settings.delta)
     if settings.privacy == "label" and part.role == GUEST:
         part.truth.labels_shown(content, [noise])
-    else:
+    elif noise is not None:
         part.truth.records_shown(content, [noise], holds=part.inputs["others stay"])
     if own.charges is not None:
         own.charges.mark_released()
@@ -264,19 +269,30 @@ def play_dp_homo_gbdt(part: Part) -> dict[str, Any]:
     given = {**part.parameters, "trees": part.parameters["rounds"], "depth": 1}
     given["other_columns"] = {"range": [-4, 4], "bins": BINS}
     frame = None if part.role == ARBITER else part.frame
-    agreement = agree_on_terms(part.ctx, given, frame)
+    agreement = agree_on_trees(part.ctx, given, frame)
     if isinstance(agreement, TreesDataAgreement):
         position = agreement.federation.data.index(part.ctx.federation.local_party)
-        member = TreesMember(agreement, frame, position)
-        # Sums are of clipped contributions: a replaced one moves them by two clips.
-        moved = 2 / agreement.terms.noise_multiplier
-        for number in range(agreement.terms.rounds):
-            if not member.charge_round(number):
-                break
-            shown = [Mechanism("gaussian", moved)]
-            part.truth.records_shown(part.table.content, shown, agreement.settings.relation)
-            agreement.charges.mark_released()
+        _play_rounds(part, agreement, TreesMember(agreement, frame, position))
     return {}
+
+
+def play_dp_homo_nn(part: Part) -> dict[str, Any]:
+    frame = None if part.role == ARBITER else part.frame
+    agreement = agree_on_network(part.ctx, dict(part.parameters), frame)
+    if isinstance(agreement, HomoNNDataAgreement):
+        position = agreement.federation.data.index(part.ctx.federation.local_party)
+        _play_rounds(part, agreement, HomoNNMember(agreement, frame, position))
+    return {}
+
+
+def _play_rounds(part: Part, agreement: Any, member: Any) -> None:
+    # Sums are of clipped contributions of all records: a replaced one moves them by two clips.
+    moved = Mechanism("gaussian", 2 / agreement.terms.noise_multiplier)
+    for number in range(agreement.terms.rounds):
+        if not member.charge_round(number):
+            break
+        part.truth.records_shown(part.table.content, [moved], part.parameters["relation"])
+        agreement.charges.mark_released()
 
 
 def play_shuffler(part: Part) -> dict[str, Any]:
@@ -312,7 +328,7 @@ Adapter = Callable[[Part], dict[str, Any]]
 ADAPTERS: dict[str, Adapter] = {
     name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")
 }
-WITH_ARBITER = ("dp_hetero_lr", "dp_homo_gbdt", "shuffler")
+WITH_ARBITER = ("dp_hetero_lr", "dp_homo_gbdt", "dp_homo_nn", "shuffler")
 
 
 @cache

@@ -46,6 +46,8 @@ class JobDraft:
     sources: list[str]
     horizontal: bool = False
     without: frozenset[str] = frozenset()
+    shuffler: str | None = None
+    column: str = ""
     tasks: list[Step] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
 
@@ -156,6 +158,10 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         rng, own["party"], hosts, [f"{each['name']}/{each['called']}" for each in sources], horizontal, without
     )
     bins = all(each["columns"][0].startswith("b") for each in (own, *(by_party[host] for host in hosts)))
+    draft.column = own["columns"][0]
+    if horizontal and spare and rng.random() < 0.2:
+        # In such a job each task has this host beside those with tables.
+        draft.shuffler = spare[0]
     tables = {own["party"]: own["name"], **{host: by_party[host]["name"] for host in hosts}}
     reader = draft.add("reader", {}, tables=tables)
     node = Node(reader, "output_data", TRUE, own["label"], bins)
@@ -164,6 +170,8 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
     draft.nodes.append(node)
     ours, length = 0, rng.choice([1, 1, 1, 2, 2, 3])
     operations = HORIZONTAL if horizontal else VERTICAL
+    if draft.shuffler:
+        operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
     # Derived labels come of three tasks in a row, which chance hardly ever brings together.
     first = ["label_flip", "dp_hetero_lr none", "flipback"] if not horizontal and rng.random() < 0.2 else []
@@ -177,11 +185,12 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         return None
     if rng.random() < 0.1:
         last["fault"] = {"party": rng.randrange(3), "write": rng.randint(1, 6), "after": rng.random() < 0.5}
+    spare = [party for party in spare if party != draft.shuffler]
     arbiter = rng.choice([ARBITER, *spare])
     return {
         "do": "job",
         "guest": own["party"],
-        "hosts": hosts,
+        "hosts": [*hosts, *([draft.shuffler] if draft.shuffler else [])],
         "arbiter": arbiter,
         "horizontal": horizontal,
         "tasks": draft.tasks,
@@ -263,11 +272,12 @@ def _binning(level: str) -> Callable[[JobDraft], bool]:
 
 def _scorecard(level: str) -> Callable[[JobDraft], bool]:
     def train(draft: JobDraft) -> bool:
-        node = draft.node(bins=True)
+        node = draft.node(*((FLIPPED,) if level == "none" else ()), bins=True)
         if node is None or node.of == "w":
             return False
         parameters = {"privacy": level, "epsilon": draft.epsilon()}
-        own = {"guest": {"label_source": draft.source(node)}} if level == "label" else {}
+        own = {"label": {"label_source": draft.source(node)}, "none": {"epsilon": None}}.get(level)
+        own = {"guest": own} if own else {}
         draft.add("dp_scorecard", {"input_data": node.channel}, parameters, own=own)
         return True
 
@@ -281,7 +291,14 @@ def _count(draft: JobDraft) -> bool:
     return True
 
 
-def _trees(draft: JobDraft) -> bool:
+def _rounds(component: str) -> Callable[[JobDraft], bool]:
+    def train(draft: JobDraft) -> bool:
+        return _train_in_rounds(draft, component)
+
+    return train
+
+
+def _train_in_rounds(draft: JobDraft, component: str) -> bool:
     node = draft.node()
     if node is None or node.of == "w":
         return False
@@ -291,7 +308,18 @@ def _trees(draft: JobDraft) -> bool:
         "rounds": draft.rng.choice([1, 2]),
         "relation": draft.rng.choice(["add_or_remove", "replace_one"]),
     }
-    draft.add("dp_homo_gbdt", {"input_data": node.channel}, parameters)
+    draft.add(component, {"input_data": node.channel}, parameters)
+    return True
+
+
+def _shuffle(draft: JobDraft) -> bool:
+    """A host without a table shuffles; a job whose hosts all have one has no such host."""
+    node = draft.node()
+    if node is None or draft.shuffler is None:
+        return False
+    request = {"column": draft.column, "kind": "mean", "low": -4.0, "high": 4.0}
+    parameters = {"requests": [request], "epsilon0": draft.epsilon(), "min_messages": 20, "shuffler": draft.shuffler}
+    draft.add("shuffler", {"input_data": node.channel}, parameters)
     return True
 
 
@@ -363,11 +391,14 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
     "dp_binning cut": _binning("cut"),
     "dp_binning label": _binning("label"),
     "dp_binning record": _binning("record"),
+    "dp_scorecard none": _scorecard("none"),
     "dp_scorecard label": _scorecard("label"),
     "dp_scorecard record": _scorecard("record"),
     "label_count": _count,
     "align": _align,
-    "dp_homo_gbdt": _trees,
+    "dp_homo_gbdt": _rounds("dp_homo_gbdt"),
+    "dp_homo_nn": _rounds("dp_homo_nn"),
+    "shuffler": _shuffle,
     "split": _split,
     "mix": _mix,
     "sample": _sample,
@@ -375,7 +406,7 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
     "scale": _one_to_one("feature_scale"),
 }
 MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
-HORIZONTAL = {"label_count": 3, "dp_homo_gbdt": 4, "split": 0.6, "sample": 0.3, "select": 0.5}
+HORIZONTAL = {"label_count": 3, "dp_homo_gbdt": 3, "dp_homo_nn": 2, "shuffler": 1, "split": 0.6, "sample": 0.3, "select": 0.5}
 VERTICAL = {
     "label_flip": 5,
     "dp_hetero_lr none": 3,
@@ -386,6 +417,7 @@ VERTICAL = {
     "dp_binning cut": 1.5,
     "dp_binning label": 1.2,
     "dp_binning record": 1,
+    "dp_scorecard none": 0.5,
     "dp_scorecard label": 2,
     "dp_scorecard record": 2,
     "label_count": 0.8,

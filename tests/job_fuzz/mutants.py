@@ -67,7 +67,7 @@ MUTANTS = (
     _mutant(
         "the largest cap of several sources holds",
         "privacy.ledger.policy:Policy.label_cap",
-        ("return min(caps", "return max(caps"),
+        ("return min(", "return max("),
     ),
     _mutant(
         "the largest cap of several tables holds",

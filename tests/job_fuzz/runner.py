@@ -11,6 +11,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from .world import Fault, Job, PartyId, Played, Table, place_key, play, uploaded
 Step = dict[str, Any]
 DELTA = 1e-6
 NAMES = {"keyed_split": "psi"}
+PLAYED = count(1)
 SLACK, LEAST = 1.01, 2e-3
 """Relative and in nats: what roundings and grids of noise may take away from a total."""
 
@@ -108,7 +110,9 @@ class Playing:
             place_key(self.home, party, 0)
 
     def job(self, number: int, step: Step) -> None:
-        job = Job(number, step["guest"], step["hosts"], step["arbiter"], self.home / "jobs")
+        # A path of its own: a process remembers what it has read of a job.
+        folder = self.home / f"jobs of {next(PLAYED)}"
+        job = Job(number, step["guest"], step["hosts"], step["arbiter"], folder)
         for _, party in job.parties:
             self._key(party)
         self.report.jobs += 1
