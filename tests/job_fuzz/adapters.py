@@ -19,7 +19,7 @@ from fate_dp.components.align import preflight as align
 from fate_dp.components.align.settings import Settings as AlignSettings
 from fate_dp.components.align.settings import hide_size
 from fate_dp.components.common import frames, provenance
-from fate_dp.components.common.charges import PartyHome, columns_name, home_of
+from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.preflight import Preflight
 from fate_dp.components.dp_binning.agreement import GuestAgreement, HostAgreement
@@ -51,7 +51,7 @@ from fate_dp.privacy.ledger.datasets import is_label_account
 from fate_dp.privacy.ledger.policy import declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
 
-from .oracle import Cell, Content, Draw, Mechanism, Truth, gaussian
+from .oracle import Cell, Content, Draw, Mechanism, Secret, Truth, gaussian, mechanisms_of
 from .world import BINS, Table, home_path
 
 GUEST, HOST, ARBITER = "guest", "host", "arbiter"
@@ -59,20 +59,39 @@ GUEST, HOST, ARBITER = "guest", "host", "arbiter"
 
 @dataclass
 class Scores:
-    """What a training writes for its rows: FATE's table of scores, and which labels its model was made of."""
+    """What a training writes for its rows: FATE's table of scores, and which flips its model was made of."""
 
     frame: Any
-    content: Content
     draws: frozenset[Draw]
 
 
 @dataclass
 class Model:
-    """A trained model as stored, and the epsilon that its labels really had; ``draws`` of flips."""
+    """A trained model as stored, and what of each label went into it, also by way of models that it went on from."""
 
     document: Any
-    draws: frozenset[Draw]
-    noises: tuple[Mechanism, ...] = ()
+    draws: Mapping[Secret, frozenset[Draw]] = field(default_factory=dict)
+    noises: Mapping[Secret, tuple[Mechanism, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def trained(cls, document: Any, content: Content, noise: Mechanism | None, start: Model | None) -> Model:
+        """On labels of a table: with ``noise`` on their sums, or on flips alone.
+
+        Flips of flips tell less than either, and flips behind noise less than the noise; how much less is not counted.
+        """
+        cells = [cell for cell in content.labels or () if len(cell.draws) == (noise is None)]
+        draws, noises = (start.draws, start.noises) if start else ({}, {})
+        if noise is None:
+            own = {cell.label: cell.draws | draws.get(cell.label, frozenset()) for cell in cells}
+            return cls(document, {**draws, **own}, noises)
+        added = {cell.label: (noise, *noises.get(cell.label, ())) for cell in cells if not cell.derived}
+        return cls(document, draws, {**noises, **added})
+
+    @property
+    def of_labels(self) -> set[tuple[Mechanism, ...]]:
+        """What went in of one label, of all labels."""
+        labels = {*self.draws, *self.noises}
+        return {mechanisms_of(self.draws.get(each, ()), self.noises.get(each, ())) for each in labels}
 
 
 @dataclass
@@ -187,7 +206,7 @@ def play_dp_hetero_lr(part: Part) -> dict[str, Any]:
             part.truth.records_shown(content, [noise], holds=part.inputs["others stay"])
             own.noise.charges.mark_released()
         model = own.start_model(terms, fit_intercept=False)
-        return {"output_model": Model(model.to_json(), frozenset())}
+        return {"output_model": Model(model.to_json())}
     guest = hetero.HeteroGuestPreflight(part.ctx, settings, part.frame, None, start)
     guest.agree()
     if settings.privacy == "label":
@@ -199,17 +218,14 @@ def play_dp_hetero_lr(part: Part) -> dict[str, Any]:
     model = guest.start_model(guest.terms, guest.descent.fit_intercept)
     privacy = guest.privacy.after(start)
     document = model.to_json(privacy.to_json("none"))
-    noises = (noise,) if settings.privacy == "label" else ()
-    # Flips of flips tell less than either, and how much less is not counted.
-    draws = frozenset(draw for cell in content.labels or () if len(cell.draws) == 1 for draw in cell.draws)
-    trained = Model(document, draws | (warm.draws if warm else set()), noises + (warm.noises if warm else ()))
-    part.told["model"] = (privacy.epsilon, privacy.delta, trained.draws, trained.noises)
+    trained = Model.trained(document, content, noise if settings.privacy == "label" else None, warm)
+    part.told["model"] = (privacy.epsilon, privacy.delta, trained.of_labels)
     found = {"output_model": trained}
     if settings.train_scores:
         joint = frames.label_blocks(part.frame).mapValues(lambda labels: np.linspace(-2, 2, len(labels)))
         scored = prediction_frame(part.frame, [joint], document, "train_set")
         provenance.remember_scores(guest.home, scored, document)
-        found["train_output_data"] = Scores(scored, content, trained.draws)
+        found["train_output_data"] = Scores(scored, frozenset().union(*trained.draws.values()))
     return found
 
 

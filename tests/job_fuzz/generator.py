@@ -86,7 +86,11 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     made: list[Step] = []
     uploads: list[Step] = []
 
-    def upload(**fixed: Any) -> None:
+    def upload(again: bool = False, **fixed: Any) -> None:
+        """A new table; or some rows and columns of one that there is ``again``, under another name."""
+        if again:
+            alike = rng.choice(uploads)
+            fixed = {key: alike[key] for key in ("party", "population", "label")}
         step = _upload(rng, len(uploads), **fixed)
         uploads.append(step)
         made.append(step)
@@ -95,13 +99,13 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     kind = rng.choice("xxb")
     upload(party=PARTIES[0], population=population, label="y", kind=kind)
     upload(party=PARTIES[1], population=population, label=None, kind=kind)
-    upload(party=PARTIES[rng.randrange(3)], population=population)
+    upload(again=rng.random() < 0.5)
     for _ in range(100):
         if len(made) == STEPS:
             break
         drawn = rng.random()
         if drawn < 0.18:
-            upload()
+            upload(again=rng.random() < 0.5)
         elif drawn < 0.28:
             table = rng.choice(uploads)
             made.append(
@@ -173,17 +177,18 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
     if draft.shuffler:
         operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
-    # Derived labels come of three tasks in a row, which chance hardly ever brings together.
-    first = ["label_flip", "dp_hetero_lr none", "flipback"] if not horizontal and rng.random() < 0.2 else []
-    length += len(first)
     drawn = rng.choices([*known], [*known.values()], k=40) if known else []
-    for name in [*first, *drawn]:
+    if rng.random() < 0.25 and not horizontal and known.keys() >= set(CHAIN):
+        # What chance hardly ever brings together.
+        drawn = [*CHAIN, *(["mix"] if rng.random() < 0.7 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
+        length += len(CHAIN)
+    for name in drawn:
         if ours < length and len(draft.tasks) < 16 and OPERATIONS[name](draft):
             ours += name not in MOVING
     last = draft.tasks[-1]
     if not ours:
         return None
-    if rng.random() < 0.1:
+    if rng.random() < 0.12:
         last["fault"] = {"party": rng.randrange(3), "write": rng.randint(1, 6), "after": rng.random() < 0.5}
     spare = [party for party in spare if party != draft.shuffler]
     arbiter = rng.choice([ARBITER, *spare])
@@ -215,7 +220,7 @@ def _train(draft: JobDraft) -> bool:
     node = draft.node(FLIPPED, DERIVED, bins=False)
     if node is None or node.of == "w":
         return False
-    scores = draft.rng.random() < 0.7
+    scores = draft.rng.random() < 0.8
     models = [each.model for each in draft.nodes if each.model]
     inputs = {"input_data": node.channel}
     if models and draft.rng.random() < 0.5:
@@ -405,8 +410,19 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
     "select": _one_to_one("hetero_feature_selection", keep=lambda rng: rng.sample(COLUMNS, 3)),
     "scale": _one_to_one("feature_scale"),
 }
+CHAIN = ("label_flip", "dp_hetero_lr none", "flipback")
+"""Makes derived labels."""
+BEHIND_CHAIN = ("dp_binning record", "dp_binning label", "label_count", "dp_hetero_lr record", "dp_hetero_lr label")
 MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
-HORIZONTAL = {"label_count": 3, "dp_homo_gbdt": 3, "dp_homo_nn": 2, "shuffler": 1, "split": 0.6, "sample": 0.3, "select": 0.5}
+HORIZONTAL = {
+    "label_count": 3,
+    "dp_homo_gbdt": 3,
+    "dp_homo_nn": 2,
+    "shuffler": 1,
+    "split": 0.6,
+    "sample": 0.3,
+    "select": 0.5,
+}
 VERTICAL = {
     "label_flip": 5,
     "dp_hetero_lr none": 3,

@@ -29,9 +29,9 @@ MUTANTS = (
         ("labels,) if labels else ()", "labels,) if labels == LABELS else ()"),
     ),
     _mutant(
-        "a total is that of one word for a role",
+        "a total is that of one word for an observer",
         f"{TOTALS}:TotalsView",
-        ("self.observer == EVERYBODY or", "self.observer == EVERYBODY and 'host' in event.observers or"),
+        ("self.observer == EVERYBODY or", "self.observer == EVERYBODY and 'model' in event.observers or"),
     ),
     _mutant(
         "dp_binning charges labels as records",
@@ -75,13 +75,10 @@ MUTANTS = (
         ("return reduce(BudgetCap.smaller, caps)", "return max(caps, key=lambda cap: cap.epsilon)"),
     ),
     _mutant(
-        "counts are charged once they have left",
-        "components.label_count.party:publish",
-        ('        own.charges.record([(own.release.event, 1)], "label_count")\n', ""),
-        (
-            "        own.charges.mark_released()",
-            '        own.charges.record([(own.release.event, 1)], "label_count")\n        own.charges.mark_released()',
-        ),
+        "flips are charged once they have left",
+        "components.label_flip.guest:LabelFlipGuestPreflight",
+        ("release: Any = field(init=False)", "release = property(lambda self: self.deferred())"),
+        ("self.release = home.ledger.record_flips(", "self.deferred = lambda: home.ledger.record_flips("),
     ),
     _mutant(
         "a warm start costs nothing",
@@ -103,7 +100,11 @@ MUTANTS = (
         f"{CHARGES}:Charges._claimed",
         ("(self._reads_labels or event.unit == LABEL)", "event.unit == LABEL"),
     ),
-    _mutant("flips of another key are forgotten", f"{TOTALS}:SPENT_BY_FLIPS", ("GROUP BY subject, key_id", "GROUP BY subject")),
+    _mutant(
+        "flips of another key are forgotten",
+        f"{TOTALS}:SPENT_BY_FLIPS",
+        ("GROUP BY subject, key_id", "GROUP BY subject"),
+    ),
     _mutant(
         "flips of another source are forgotten",
         f"{TOTALS}:SPENT_BY_FLIPS",
@@ -117,6 +118,9 @@ MUTANTS = (
     _mutant(
         "tables of another key are another family",
         f"{DATASETS}:_touched",
-        ("asked = [(FAMILIES_OF_RECORDS, ()), (FAMILIES_OF_OTHER_KEYS, (key_id,))]", "asked = [(FAMILIES_OF_RECORDS, ())]"),
+        (
+            "asked = [(FAMILIES_OF_RECORDS, ()), (FAMILIES_OF_OTHER_KEYS, (key_id,))]",
+            "asked = [(FAMILIES_OF_RECORDS, ())]",
+        ),
     ),
 )

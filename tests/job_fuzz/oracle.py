@@ -98,8 +98,12 @@ class Seen:
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        flips = [Mechanism("response", draw.epsilon, draw.classes) for draw in self.draws]
-        return tuple(sorted([*self.releases, *flips]))
+        return mechanisms_of(self.draws, self.releases)
+
+
+def mechanisms_of(draws: Iterable[Draw], releases: Iterable[Mechanism]) -> tuple[Mechanism, ...]:
+    """Of all of them, in order."""
+    return tuple(sorted([*releases, *(Mechanism("response", draw.epsilon, draw.classes) for draw in draws)]))
 
 
 class Truth:

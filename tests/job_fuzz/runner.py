@@ -18,7 +18,7 @@ from typing import Any
 from fate_dp.testing import Killed, Silence
 
 from . import adapters
-from .adapters import ADAPTERS, Model, Part
+from .adapters import ADAPTERS, Part
 from .movers import MOVERS, Unfit
 from .oracle import Secret, Truth, epsilon_of
 from .world import Fault, Job, PartyId, Played, Table, place_key, play, uploaded
@@ -272,17 +272,11 @@ class Playing:
     def _check_model(self, told: Mapping[str, Any], after: str) -> None:
         """A model's own epsilon is at least that of all that went into it."""
         if "model" in told:
-            epsilon, delta, draws, noises = told["model"]
-            flips = [adapters.Mechanism("response", draw.epsilon, draw.classes) for draw in _worst(draws)]
-            truth = epsilon_of(tuple(sorted([*flips, *noises])), delta)
+            epsilon, delta, of_labels = told["model"]
+            truth = max((epsilon_of(each, delta) for each in of_labels), default=0.0)
             if truth > epsilon * SLACK + LEAST:
                 nobody = Secret("the model", "", "")
                 self.report.findings.append(Finding("a model's epsilon", nobody, truth, epsilon, after))
-
-
-def _worst(draws: frozenset) -> list:
-    """One draw: which of several went into one label, a model's set of them does not say."""
-    return sorted(draws, key=lambda draw: draw.epsilon)[-1:]
 
 
 def _own(task: Step, ctx: Any) -> dict[str, Any]:

@@ -9,19 +9,7 @@ from pathlib import Path
 import pytest
 
 from .mutants import MUTANTS
-from .oracle import (
-    BY_LABELS,
-    NOTHING,
-    REPLACE_ONE,
-    Cell,
-    Content,
-    Draw,
-    Mechanism,
-    Secret,
-    Truth,
-    epsilon_of,
-    gaussian,
-)
+from .oracle import BY_LABELS, NOTHING, REPLACE_ONE, Cell, Content, Draw, Mechanism, Secret, Truth, epsilon_of, gaussian
 from .shrink import shrunk
 
 ROOT = Path(__file__).parents[2]

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
+from fate.arch.computing.api import _table
 from fate.arch.context import Context
 from fate.arch.dataframe import PandasReader
-from fate.arch.computing.api import _table
 from fate.arch.trace import _profile, _trace
 
 from fate_dp.components.common.job_files import JobFiles
@@ -111,9 +111,7 @@ def values_of(party: str, population: str) -> pd.DataFrame:
     prefix = "" if population.startswith("numbers") else population[:1]
     columns = {"id": [f"{prefix}{at}" for at in range(PEOPLE)]}
     columns |= {name: generator.normal(size=PEOPLE) for name in COLUMNS if name.startswith("x")}
-    columns |= {
-        name: generator.integers(0, BINS, PEOPLE).astype(float) for name in COLUMNS if name.startswith("b")
-    }
+    columns |= {name: generator.integers(0, BINS, PEOPLE).astype(float) for name in COLUMNS if name.startswith("b")}
     columns |= {name: generator.integers(0, classes, PEOPLE).astype(float) for name, classes in CLASSES.items()}
     return pd.DataFrame(columns)
 
