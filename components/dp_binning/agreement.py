@@ -13,7 +13,7 @@ from typing import Any
 from fate_dp.privacy.events import Event, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels
 from ..common.federation import Document, others
 from ..common.frames import (
     DataFrame,
@@ -154,6 +154,8 @@ class GuestAgreement(BinningAgreement):
         if not self.settings.woe:
             return {}
         self.events = event_blocks(label_blocks(self.frame))
+        if self.settings.privacy != NONE:
+            refuse_derived_labels(self.frame)
         if self.settings.privacy == LABEL:
             labels_to_protect(home_of(self.ctx), self.frame, self.settings)
         elif self.settings.privacy == NONE:

@@ -155,7 +155,7 @@ class Policy:
         return min(_caps(self.loss_caps, dataset, related, DEFAULT_LOSS_CAP, min))
 
     def dataset_cap(self, dataset: str, related: Iterable[str] = ()) -> BudgetCap:
-        """What private steps on the dataset may spend in all, for each observer, unit and relation.
+        """What private steps on the dataset may spend in all, for each unit, whoever saw it.
 
         The smallest epsilon and the smallest delta of the caps of all ``related`` datasets, which count together with
         it, hold, the default for one that has none: a job that leaves columns away must not find a larger cap than the

@@ -198,8 +198,8 @@ def frame_at(ctx, tables: dict, partitions=2, label_type="int32"):
     from fate.arch.dataframe import PandasReader
 
     table = tables.get(tuple(ctx.federation.local_party))
-    if table is None:
-        return None
+    if not isinstance(table, pd.DataFrame):
+        return table
     if table.empty:
         # FATE's reader takes no empty table; this is what its psi makes of parties without a common id.
         return frame_at(ctx, tables_of_one_row(), partitions, label_type).empty_frame()
