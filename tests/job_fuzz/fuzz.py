@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
-import shutil
 import sys
 import tempfile
 import time
@@ -41,7 +40,6 @@ class Figures:
     """What came of all sequences."""
 
     sequences: int = 0
-    steps: int = 0
     jobs: int = 0
     accepted: int = 0
     understated: int = 0
@@ -68,14 +66,20 @@ def fuzz(
         import_module(name)
     assert not any(name.startswith("fate_dp.") for name in sys.modules), "A fork must import FATE-DP by itself."
     found: Any = context.Queue()
-    ends = time.monotonic() + seconds
-    ours = [
-        context.Process(target=_work, args=(at, workers, first, ends, without, mutant, found), daemon=True)
-        for at in range(workers)
-    ]
-    for each in ours:
-        each.start()
-    figures, running = Figures(), len(ours)
+    ends, figures = time.monotonic() + seconds, Figures()
+    with tempfile.TemporaryDirectory(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        given = [(Path(folder, str(at)), range(first + at, 10**9, workers), ends) for at in range(workers)]
+        ours = [context.Process(target=_work, args=(*each, without, mutant, found), daemon=True) for each in given]
+        for each in ours:
+            each.start()
+        _collect(found, figures, len(ours), ends, stop)
+        for each in ours:
+            each.terminate()
+            each.join()
+    return figures
+
+
+def _collect(found: Any, figures: Figures, running: int, ends: float, stop: bool) -> None:
     while running and time.monotonic() < ends + PATIENCE_SECONDS:
         try:
             told = found.get(timeout=1.0)
@@ -85,7 +89,6 @@ def fuzz(
             running -= 1
             continue
         figures.sequences += 1
-        figures.steps += told["steps"]
         figures.jobs += told["jobs"]
         figures.accepted += told["accepted"]
         figures.understated += bool(told["finding"])
@@ -94,30 +97,24 @@ def fuzz(
             figures.told.append(f"seed {told['seed']}: {told['finding'] or told['broken']}")
             if stop:
                 break
-    for each in ours:
-        each.terminate()
-        each.join()
-    return figures
 
 
-def _work(at: int, workers: int, first: int, ends: float, without: str, mutant: Any, found: Any) -> None:
-    home = Path(tempfile.mkdtemp(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None))
+def _work(home: Path, seeds: Iterable[int], ends: float, without: str, mutant: Any, found: Any) -> None:
     try:
         play = player(home, mutant, without)
-        seed = first + at
-        while time.monotonic() < ends:
+        for seed in seeds:
+            if time.monotonic() > ends:
+                break
             found.put(play(seed))
-            seed += workers
     except BaseException:
         found.put(_told(-1, broken=traceback.format_exc()))
         raise
     finally:
         found.put(None)
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _told(seed: int, **facts: Any) -> dict[str, Any]:
-    return {"seed": seed, "steps": 0, "jobs": 0, "accepted": 0, "finding": None, "broken": None, **facts}
+    return {"seed": seed, "jobs": 0, "accepted": 0, "finding": None, "broken": None, **facts}
 
 
 def player(home: Path, mutant: Any = None, without: str = "") -> Any:
@@ -140,7 +137,7 @@ def player(home: Path, mutant: Any = None, without: str = "") -> Any:
         except Broken as error:
             return _told(seed, broken=f"{error}\n{''.join(traceback.format_exception(error.__cause__))}")
         finding = str(report.findings[0]) if report.findings else None
-        return _told(seed, steps=len(steps), jobs=report.jobs, accepted=report.accepted, finding=finding)
+        return _told(seed, jobs=report.jobs, accepted=report.accepted, finding=finding)
 
     return play
 

@@ -117,6 +117,8 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
             job = _job(rng, uploads, without)
             if job is not None:
                 made.append(job)
+                if rng.random() < 0.2:
+                    uploads += _kept(rng, job, uploads, len(made))
     return made
 
 
@@ -138,6 +140,7 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
         **fixed,
     }
     step["called"] = rng.choice([step["label"], step["label"], "label"]) if step["label"] else None
+    step["source"] = f"{step['name']}/{step['called']}"
     return step
 
 
@@ -159,7 +162,7 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
     sources = [each for each in labelled if (each["party"], each["called"]) == (own["party"], own["called"])]
     sources = [own, *(each for each in sources if each["label"] == own["label"] or rng.random() < 0.1)]
     draft = JobDraft(
-        rng, own["party"], hosts, [f"{each['name']}/{each['called']}" for each in sources], horizontal, without
+        rng, own["party"], hosts, list(dict.fromkeys(each["source"] for each in sources)), horizontal, without
     )
     bins = all(each["columns"][0].startswith("b") for each in (own, *(by_party[host] for host in hosts)))
     draft.column = own["columns"][0]
@@ -200,6 +203,18 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         "horizontal": horizontal,
         "tasks": draft.tasks,
     }
+
+
+def _kept(rng: random.Random, job: Step, uploads: list[Step], number: int) -> list[Step]:
+    """What later jobs may read of a job: the output of one of its tasks, at every party."""
+    writing = [task for task in job["tasks"] if task["component"] in ("label_flip", "flipback", "union", "keyed_split")]
+    if not writing:
+        return []
+    task, name = rng.choice(writing), f"kept/t{number}"
+    key = "train_output_data" if task["component"] == "keyed_split" else "output_data"
+    task["kept"] = {"key": key, "name": name}
+    read = job["tasks"][0]["tables"]
+    return [{**each, "name": f"{name}-{each['party']}"} for each in uploads if each["name"] in read.values()]
 
 
 # Each adds tasks to a job; False where nothing fits.

@@ -92,7 +92,7 @@ def union(inputs: Inputs, task: Mapping[str, Any], horizontal: bool) -> Outputs:
         )
         frame = pd.concat([first.frame, second.frame], ignore_index=True)
         frame["sample_id"] = [f"united {at}" for at in range(len(frame))]
-        made[party] = {"output_data": Table(content, frame, first.label, first.uploads | second.uploads)}
+        made[party] = {"output_data": replace(first, content=content, frame=frame)}
     return made
 
 

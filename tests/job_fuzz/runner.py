@@ -10,7 +10,7 @@ import math
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -135,11 +135,9 @@ class Playing:
         inputs = self._inputs(job, task, outputs)
         if task["component"] == "reader" or task["component"] in MOVERS:
             for party in inputs:
-                self._files(job, task, party, 0)
+                self._files(job, task, party, 0, inputs)
             made = inputs if task["component"] == "reader" else MOVERS[task["component"]](inputs, task, horizontal)
-            for party, of_party in made.items():
-                for key, value in of_party.items():
-                    outputs.setdefault((task["name"], key), {})[party] = value
+            self._keep(job, task, outputs, made)
             return None
         for version in range(2 if task.get("fault") else 1):
             refusal = self._attempt(job, task, outputs, inputs, version)
@@ -165,7 +163,7 @@ class Playing:
         before = {secret: len(seen.mechanisms) for secret, seen in self.truth.seen.items()}
         self.truth.touched = set()
         play_part = ADAPTERS[component]
-        files = {party: self._files(job, task, party, version) for party in parties}
+        files = {party: self._files(job, task, party, version, inputs) for party in parties}
         played = play(
             step,
             job,
@@ -179,10 +177,19 @@ class Playing:
         self._check_ledgers(f"{job.name} {task['name']}", refusal is None, before)
         if refusal is None:
             self._check_model(told, f"{job.name} {task['name']}")
-            for party, of_party in played.values.items():
-                for key, value in of_party.items():
-                    outputs.setdefault((task["name"], key), {})[party] = value
+            self._keep(job, task, outputs, played.values)
         return refusal
+
+    def _keep(self, job: Job, task: Step, outputs: dict, made: Mapping[PartyId, Mapping[str, Any]]) -> None:
+        """What a task wrote, for those behind it and, under a name of its own at every party, for later jobs."""
+        for party, of_party in made.items():
+            for key, value in of_party.items():
+                if isinstance(value, Table) and task["component"] != "reader":
+                    writer = (f"{job.name}_{task['name']}", task["name"], task["component"])
+                    value = replace(value, writer=writer)
+                    if key == task.get("kept", {}).get("key"):
+                        self.tables[f"{task['kept']['name']}-{party[1]}"] = value
+                outputs.setdefault((task["name"], key), {})[party] = value
 
     def _inputs(self, job: Job, task: Step, outputs: dict) -> dict[PartyId, dict[str, Any]]:
         """{party: {input: table, or a list of tables}}."""
@@ -205,7 +212,7 @@ class Playing:
                         own[key] = value
         return found
 
-    def _files(self, job: Job, task: Step, party: PartyId, version: int) -> Path:
+    def _files(self, job: Job, task: Step, party: PartyId, version: int, inputs: dict) -> Path:
         def channel(of_task: str, key: str) -> dict[str, str]:
             return {"producer_task": of_task, "output_artifact_key": key}
 
@@ -221,7 +228,12 @@ class Playing:
         component = NAMES.get(task["component"], task["component"])
         document = {"component": component, "stage": stage, "parameters": parameters}
         document["input_artifacts"] = {"data": data, "model": models}
-        return job.write(party, task["name"], version, document)
+        writers = {}
+        for key, value in inputs.get(party, {}).items():
+            tables = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Table)]
+            if key in task["inputs"] and tables:
+                writers[_file_key(task["component"], key)] = [each.writer for each in tables]
+        return job.write(party, task["name"], version, document, writers)
 
     def _note_names(self, played: Played, inputs: dict) -> None:
         for (role, party), names in played.names.items():

@@ -85,7 +85,8 @@ def script(steps: list[Step]) -> str:
                 given = task.get("tables") or {**task["parameters"], **task.get("own", {}).get("guest", {})}
                 inputs = ", ".join(f"{key} {_channel(each)}" for key, each in task["inputs"].items())
                 fault = f", killed at {task['fault']}" if task.get("fault") else ""
-                lines.append(f"    {task['name']} {given} {inputs}{fault}")
+                kept = f", kept as {task['kept']['name']}" if task.get("kept") else ""
+                lines.append(f"    {task['name']} {given} {inputs}{fault}{kept}")
         else:
             lines.append(" ".join(f"{key} {value}" for key, value in step.items()))
     return "\n".join(lines)

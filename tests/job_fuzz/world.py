@@ -58,13 +58,13 @@ class Table:
         content: what it holds, for the oracle.
         frame: the values, with the columns ``sample_id`` and ``id``.
         label: name of its label column.
-        uploads: names of the uploaded tables that it comes from.
+        writer: (task's id, its name, its component) of the task that wrote it, as FATE-Flow keeps it with a table.
     """
 
     content: Content
     frame: pd.DataFrame
     label: str | None
-    uploads: frozenset[str]
+    writer: tuple[str, str, str] = ("upload_0", "transformer_0", "dataframe_transformer")
 
     @property
     def columns(self) -> list[str]:
@@ -127,7 +127,7 @@ def uploaded(step: Mapping[str, Any]) -> Table:
     if label is not None:
         frame[called] = known[label]
         labels = tuple(Cell(record._replace(column=label)) for record in records)
-    return Table(Content(records, labels), frame, called if label else None, frozenset({step["name"]}))
+    return Table(Content(records, labels), frame, called if label else None)
 
 
 @dataclass
@@ -150,15 +150,25 @@ class Job:
         arbiter = [("arbiter", self.arbiter)] if self.arbiter else []
         return [("guest", self.guest), *(("host", each) for each in self.hosts), *arbiter]
 
-    def write(self, party: PartyId, task: str, version: int, document: Mapping[str, Any]) -> Path:
-        """The files of a party's task as FATE-Flow lays them; returns that of its parameters."""
+    def write(
+        self, party: PartyId, task: str, version: int, document: Mapping[str, Any], writers: Mapping[str, Any]
+    ) -> Path:
+        """The files of a party's task as FATE-Flow lays them; returns that of its parameters.
+
+        ``writers`` are those of its data inputs' tables, by the inputs' names.
+        """
         listed = [{"role": role, "partyid": number} for role, number in self.parties]
         folder = self.folder.joinpath(self.name, *party, task, str(version), "input")
         folder.mkdir(parents=True, exist_ok=True)
         known = {**document, "conf": {"federation": {"metadata": {"parties": {"parties": listed}}}}}
         # JSON is YAML.
         (folder / "preprocess_parameters.yaml").write_text(json.dumps(known))
-        (folder / "task_parameters.yaml").write_text(json.dumps({"parameters": document.get("parameters") or {}}))
+        made = {
+            key: [{"metadata": {"source": dict(zip(("task_id", "task_name", "component"), each))}} for each in of_input]
+            for key, of_input in writers.items()
+        }
+        own = {"parameters": document.get("parameters") or {}, "input_artifacts": made}
+        (folder / "task_parameters.yaml").write_text(json.dumps(own))
         return folder / "task_parameters.yaml"
 
 
