@@ -98,7 +98,7 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     population = rng.choice(POPULATIONS)
     kind = rng.choice("xxb")
     upload(party=PARTIES[0], population=population, label="y", kind=kind)
-    upload(party=PARTIES[1], population=population, label=None, kind=kind)
+    upload(party=PARTIES[1], population=population, label=None, kind=kind, first=0, last=PEOPLE)
     upload(again=rng.random() < 0.5)
     for _ in range(100):
         if len(made) == STEPS:
@@ -126,14 +126,16 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
     label = rng.choice(["y", "y", "z", "w", None, None])
     kind = kind or rng.choice("xxb")
     columns = [name for name in COLUMNS if name.startswith(kind)]
-    first = rng.choice([0, 0, 0, 0, 8])
+    first, last = rng.choice(
+        [(0, PEOPLE)] * 3 + [(0, PEOPLE - 8), (8, PEOPLE), (0, PEOPLE // 2), (PEOPLE // 2, PEOPLE)]
+    )
     step = {
         "do": "upload",
         "party": rng.choice(PARTIES),
         "name": f"{rng.choice(['bank', 'shop'])}/t{number}",
         "population": rng.choice(POPULATIONS),
         "first": first,
-        "last": rng.choice([PEOPLE - 8, PEOPLE, PEOPLE]),
+        "last": last,
         "columns": columns[: rng.choice([2, 2, 3])],
         "label": label,
         "cap": rng.choice(SOME_CAPS) if rng.random() < 0.2 else None,
@@ -452,7 +454,7 @@ VERTICAL = {
     "dp_scorecard label": 2,
     "dp_scorecard record": 2,
     "label_count": 0.8,
-    "align": 0.5,
+    "align": 1.2,
     "split": 0.6,
     "mix": 2,
     "sample": 0.3,
