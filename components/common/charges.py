@@ -173,10 +173,10 @@ class Charges:
     ) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._pending = refusal, list[int]()
-        self._reads_labels = reads_labels and frame.schema.label_name is not None
-        if self._reads_labels or label_source is not None:
+        self._reads_labels, labels = reads_labels, None
+        if frame.schema.label_name is not None and (reads_labels or label_source is not None):
             refuse_derived_labels(frame)
-        labels = label_source or (LABELS if self._reads_labels else None)
+            labels = label_source or LABELS
         self._dataset = remembered_dataset(self._home, frame, labels=labels)
         self.dataset = self._dataset.name
         self._labels = f"{LABELS}{self.dataset}" if labels == LABELS else labels
