@@ -80,10 +80,10 @@ def prepare_loans(folder: Path) -> dict:
     """Generated loans, divided between three institutions; the prepared table's file by name."""
     import json
 
+    from examples.synthetic_loans import write_synthetic
     from fate_dp.data_prep.lending_club.cleaning import clean
     from fate_dp.data_prep.lending_club.options import PrepOptions
     from fate_dp.data_prep.lending_club.preparation import divide
-    from fate_dp.data_prep.lending_club.synthetic import write_synthetic
     from fate_dp.data_prep.lending_club.written import write
 
     folder.mkdir()
