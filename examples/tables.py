@@ -20,6 +20,7 @@ import numpy
 import pandas
 from scipy.special import ndtr
 
+from examples.pipelines import Federation
 from fate_dp.components.common.charges import columns_name
 from fate_dp.data_prep.breast_cancer import LABEL, party_tables, write_tables
 from fate_dp.data_prep.lending_club.cleaning import clean
@@ -30,7 +31,7 @@ from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, parties_folder, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command
 from fate_dp.pipelines.jobs.party_ledgers import declare, make_home
-from fate_dp.pipelines.jobs.ready import Federation, Parties, Tables
+from fate_dp.pipelines.jobs.ready import Parties, Tables
 from fate_dp.pipelines.jobs.upload import NAMESPACE as LOANS_NAMESPACE
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
 from fate_dp.privacy.ledger.database import WEIGHTS

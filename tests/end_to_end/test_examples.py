@@ -14,7 +14,7 @@ import yaml
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from examples.pipelines import StudyTables, guest_prediction_pipeline, joined_prediction_pipeline
+from examples.pipelines import Federation, StudyTables, guest_prediction_pipeline, joined_prediction_pipeline
 from examples.tables import (
     CREDIT_OF_A_BANK,
     FOLDERS,
@@ -36,7 +36,7 @@ from fate_dp.data_prep.breast_cancer import party_tables
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Federation, Parties, Tables
+from fate_dp.pipelines.jobs.ready import Parties, Tables
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.mechanisms.randomized_response import true_probability
 
