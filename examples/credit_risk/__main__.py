@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.division import Shares
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.deploy.flow import home_command
 from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, demo_server, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command

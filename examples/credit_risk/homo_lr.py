@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from examples.pipelines import StudyTables, held_out_reader, training_reader
-from fate_dp.pipelines.jobs.ready import Federation, evaluation, new_pipeline
+from examples.pipelines import Federation, StudyTables, held_out_reader, training_reader
+from fate_dp.pipelines.jobs.ready import evaluation, new_pipeline
 from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
 
 if TYPE_CHECKING:

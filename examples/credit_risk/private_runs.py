@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 import pandas
 
+from examples.pipelines import Federation
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.data_prep.division import Shares
 from fate_dp.data_prep.lending_club.cleaning import CleanLoans
@@ -27,7 +28,6 @@ from fate_dp.data_prep.lending_club.written import write_csv
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import JobResult, NoOutput, run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, declare_table, home_at, label_budget, make_home, party_ledger
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, atomic_write

@@ -30,7 +30,7 @@ from .console import (
     show_demo,
     wide_console,
 )
-from .data import add_prep, add_upload_examples
+from .data import add_prep
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
@@ -108,7 +108,6 @@ def parser() -> argparse.ArgumentParser:
     add_attack(commands)
     add_plan(commands)
     add_prep(commands)
-    add_upload_examples(commands)
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)

@@ -24,6 +24,7 @@ from .flow import connect
 from .job import JobFailed, JobResult, Progress, Watch, follow_job, reason_of
 
 NUMBER_TYPE = "float64"
+PARTITIONS, UPLOAD_SECONDS = 4, 600.0
 WHOLE_NUMBER_TYPES = ("int32", "int64", "long", "int")
 
 
@@ -53,22 +54,17 @@ def upload_table(
     namespace: str,
     name: str,
     meta: TableMeta = TableMeta(),
-    partitions: int = 4,
     progress: Progress = lambda task, status, seconds: None,
-    timeout: float = 600.0,
     home: str | os.PathLike | None = None,
     stop: Event | None = None,
 ) -> JobResult:
-    """Check a CSV file and upload it; a table of the same namespace and name is replaced.
-
-    What follows `partitions` is as in `Watch`.
-    """
+    """Check a CSV file and upload it; a table of the same namespace and name is replaced. What follows `meta` is as in `Watch`."""
     check_table(csv_file, meta)
     client = connect(address)
     response = client.data.upload_file(
         file=str(csv_file),
         head=True,
-        partitions=partitions,
+        partitions=PARTITIONS,
         meta=meta.for_fate(),
         namespace=namespace,
         name=name,
@@ -76,7 +72,7 @@ def upload_table(
     )
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the upload of {csv_file}: {reason_of(response)}.")
-    return follow_job(client, response["job_id"], "local", "0", Watch(progress, timeout, home, stop or Event()))
+    return follow_job(client, response["job_id"], "local", "0", Watch(progress, UPLOAD_SECONDS, home, stop or Event()))
 
 
 def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:

@@ -8,7 +8,6 @@ guarantees must not be complete by chance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import fate_dp.components
@@ -20,7 +19,6 @@ from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
 
 COMPONENTS = Path(fate_dp.components.__file__).parent
-ENTRY_POINTS = "fate.ext.component_desc"
 NO_EVENT = "none"
 
 
@@ -97,12 +95,6 @@ RULES = declared.Rules(
     {**ALLOWED, **declaration.RULES.words},
     may_be_empty=("events", "supporting", "caveats", *declaration.RULES.may_be_empty),
 )
-
-
-def component_names() -> list[str]:
-    """Components of FATE-DP that FATE discovers."""
-    points = metadata.entry_points(group=ENTRY_POINTS)
-    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
 
 
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:

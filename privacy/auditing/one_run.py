@@ -31,7 +31,6 @@ Preimage = Callable[[float], float]
 """Of a probability that an event has under one input: the least that it may have under the neighbour."""
 
 GUESSES, GUESSES_F_DP, GAUSSIAN_SUM = "guesses", "guesses_f_dp", "gaussian_sum"
-METHODS = (GUESSES, GUESSES_F_DP, GAUSSIAN_SUM)
 PURE_OR_APPROXIMATE, GAUSSIAN = "epsilon_delta", "gaussian"
 CLAIMS = (PURE_OR_APPROXIMATE, GAUSSIAN)
 """What the mechanism is claimed to be; the mu of a ``gaussian`` one is unknown."""

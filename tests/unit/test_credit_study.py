@@ -42,10 +42,10 @@ from examples.credit_risk.result import (
     write_result,
 )
 from examples.credit_risk.study import PREPARATION, Study, Workplace, made_folder, run_credit_study
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
 from fate_dp.privacy.validation import InvalidArgument

@@ -23,10 +23,9 @@ from examples.credit_risk.flow import (
     table_schema,
 )
 from examples.credit_risk.homo_lr import FULL_BATCH, HomoLRSettings, study_pipeline
-from examples.pipelines import StudyTables
+from examples.pipelines import Federation, StudyTables
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
 from fate_dp.pipelines.jobs.job import NoOutput
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.validation import InvalidArgument
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -5,12 +5,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from examples.pipelines import StudyTables, guest_prediction_pipeline, private_training_pipeline, private_trees_pipeline
+from examples.pipelines import (
+    Federation,
+    StudyTables,
+    guest_prediction_pipeline,
+    private_training_pipeline,
+    private_trees_pipeline,
+)
 from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.component import dp_homo_nn
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.pipelines.clients import DPHomoNN
-from fate_dp.pipelines.jobs.ready import Federation
 
 EXAMPLE = {
     "dp_homo_nn_0": {

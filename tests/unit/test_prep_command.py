@@ -40,14 +40,12 @@ def test_a_folder_and_tables(raw, tmp_path, capsys):
     assert max(map(len, text.splitlines())) <= 100 and f"Written: {tmp_path / 'out'}" in text.replace("\n", "")
 
 
-@pytest.mark.parametrize(
-    "command", [("prep", "lending-club"), ("prep", "lending-club-synthetic"), ("upload-prepared",)]
-)
+@pytest.mark.parametrize("command", [("prep", "lending-club"), ("upload-prepared",)])
 def test_help_is_what_was_written(command, capsys):
     with pytest.raises(SystemExit):
         run(*command, "--help")
     text = capsys.readouterr().out
-    assert "{'" not in text and "%" not in text.replace("% signs", "")
+    assert "{'" not in text and "%" not in text
 
 
 @pytest.mark.parametrize("text", ["a third", "1/0", ""])
@@ -178,39 +176,6 @@ def test_a_raw_file_that_is_refused_leaves_the_earlier_preparation(raw, tmp_path
         assert capsys.readouterr().err.count("\n") == 1
     assert run("prep", "lending-club", "--csv", raw, "--out", out, "--neighbours", 999) == 1
     assert contents(tmp_path) == before
-
-
-def test_invented_loans_can_be_prepared_in_every_edition(tmp_path, capsys):
-    path = tmp_path / "loans.csv.gz"
-    assert (
-        run(
-            "prep",
-            "lending-club-synthetic",
-            "--rows",
-            700,
-            "--seed",
-            5,
-            "--out",
-            path,
-            "--percent-signs",
-            "--plain-terms",
-            "--index-column",
-            "--title-line",
-        )
-        == 0
-    )
-    assert run("prep", "lending-club-synthetic", "--rows", 700, "--seed", 5, "--out", tmp_path / "plain.csv") == 0
-    assert f"Written: 700 invented loans in {path}" in capsys.readouterr().out.replace("\n", "")
-    prepared = []
-    for raw in (path, tmp_path / "plain.csv"):
-        assert run("prep", "lending-club", "--csv", raw, "--out", tmp_path / "out", "--neighbours", 2) == 0
-        prepared.append((tmp_path / "out" / "guest_9999" / "train.csv").read_bytes())
-    assert prepared[0] == prepared[1]
-
-
-def test_invented_loans_need_a_number_of_rows(tmp_path, capsys):
-    assert run("prep", "lending-club-synthetic", "--rows", 0, "--out", tmp_path / "x.csv") == 1
-    assert capsys.readouterr().err.count("\n") == 1 and not os.listdir(tmp_path)
 
 
 def test_the_help_loads_no_heavy_module():

@@ -39,14 +39,14 @@ from examples.credit_risk.private_runs import (
     tables_of,
     yardsticks,
 )
+from examples.pipelines import Federation
+from examples.synthetic_loans import Edition, write_synthetic
 from fate_dp.components.common.charges import columns_name, id_space
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
 from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.labels.flips import record_tags
 
 PARTS = (ROWS, COLUMNS, TRANSFER)

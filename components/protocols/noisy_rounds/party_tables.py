@@ -162,6 +162,22 @@ class Guarantee:
         }
 
 
+def promised_facts(promise: Document, rounds: int) -> Document:
+    """What a summary shows of the `Guarantee` that all parties computed."""
+    epsilons = {
+        f"epsilon (nats, {in_words(relation)}, all {rounds} rounds)": epsilon
+        for relation, epsilon in promise["epsilon"].items()
+    }
+    return {
+        "privacy": promise["unit"],
+        "delta": promise["delta"],
+        "relation that is charged": in_words(promise["relation"]),
+        "accountant": promise["accountant"],
+        "observers": ", ".join(promise["observers"]),
+        **epsilons,
+    }
+
+
 def in_words(relation: str) -> str:
     """A neighbouring relation as people write it: replace-one, add-or-remove."""
     return relation.replace("_", "-")
