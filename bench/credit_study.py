@@ -80,7 +80,9 @@ def main():
     loans = loans_of(options.csv, console)
     seeds = CHOOSING_SEEDS if options.choose else SEEDS[: options.seeds]
     if len(seeds) < 2:
-        raise SystemExit(f"--seeds is {options.seeds}; allowed are 2 to {len(SEEDS)}: one seed has no interval.")
+        raise SystemExit(
+            f"--seeds must be from 2 to {len(SEEDS)}, since one seed has no interval, got {options.seeds}."
+        )
     found = {}
     for seed in seeds:
         for name, value in aucs_of(loans, seed, every_strength=options.choose).items():

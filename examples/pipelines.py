@@ -44,18 +44,15 @@ class Federation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.hosts, (tuple, list)) or not self.hosts:
-            raise InvalidArgument(f"The hosts are {self.hosts!r}; allowed is a list of at least one party id.")
+            raise InvalidArgument.of("hosts", self.hosts, "a list of at least one party id")
         object.__setattr__(self, "hosts", tuple(self.hosts))
         members = self.data_parties()
         for role, party_id in (*members, ("arbiter", self.arbiter)):
             if not isinstance(party_id, str) or not PARTY_ID.fullmatch(party_id):
-                raise InvalidArgument(
-                    f"The {role}'s party id is {party_id!r}; allowed are 1 to 64 letters, digits and underscores."
-                )
+                raise InvalidArgument.of(f"party id of the {role}", party_id, "1 to 64 letters, digits and underscores")
         if len({party_id for _, party_id in members}) < len(members):
-            raise InvalidArgument(
-                f"The data parties are {', '.join(party_id for _, party_id in members)}; their ids must not repeat."
-            )
+            ids = tuple(party_id for _, party_id in members)
+            raise InvalidArgument.of("ids of the data parties", ids, "different from each other")
 
     @property
     def all_hosts(self) -> list[str]:

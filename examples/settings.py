@@ -14,7 +14,7 @@ import yaml
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, as_address
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
-from fate_dp.privacy.validation import InvalidArgument, is_whole
+from fate_dp.privacy.validation import InvalidArgument, whole
 
 ROLES = ("guest", "host", "arbiter")
 
@@ -58,10 +58,7 @@ def load_config(path: str | os.PathLike) -> ExampleConfig:
         raise InvalidArgument(f"In the settings {path}, flow is wrong: {error}") from error
     lengths = [content.get(name) for name in ("epochs", "rounds")]
     for name, value in zip(("epochs", "rounds"), lengths):
-        if not is_whole(value) or value < 1:
-            raise InvalidArgument(
-                f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1."
-            )
+        whole(f"In the settings {path}, {name}", value, 1)
     return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 

@@ -182,7 +182,7 @@ class Edition:
     def __post_init__(self) -> None:
         for part, value in asdict(self).items():
             if not isinstance(value, bool):
-                raise InvalidArgument(f"{part} is {value!r}; it must be True or False.")
+                raise InvalidArgument.of(part, value, "True or False")
 
 
 def header(edition: Edition) -> bytes:

@@ -300,7 +300,7 @@ def makers_of(jobs: list[str]) -> list[Maker]:
     known = {**{job: (maker,) for job, maker in EXAMPLES.items()}, **FOLDERS}
     unknown = next((job for job in jobs if job not in known), None)
     if unknown is not None:
-        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(known)}.")
+        raise ValueError(f"The job must be one of {', '.join(known)}, got {unknown!r}.")
     return list(dict.fromkeys(maker for job in jobs or known for maker in known[job]))
 
 

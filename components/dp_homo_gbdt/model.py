@@ -113,7 +113,7 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     bins, _ = model_of(document)
     require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
-        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the model in their order.")
     require_numeric(frame, NOT_NUMERIC)
     return prediction_frame(frame, document, TEST_SET)
 

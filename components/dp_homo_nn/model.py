@@ -148,7 +148,7 @@ def predict_party(ctx: Context, document: Document, frame: DataFrame) -> DataFra
     check_module(home_of(ctx).policy, spec.name)
     require_rows(frame)
     if list(frame.schema.columns) != document["data"]["estimator"]["header"]:
-        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the model in their order.")
     check_features(frame)
     return prediction_frame(ctx, frame, document, TEST_SET)
 

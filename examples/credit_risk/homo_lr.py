@@ -57,7 +57,7 @@ class HomoLRSettings:
         for name, holds, allowed in checks:
             if not holds:
                 value = getattr(self, name)
-                raise InvalidArgument(f"The HomoLR setting {name} is {value!r}; allowed is {allowed}.")
+                raise InvalidArgument.of(f"The HomoLR setting {name}", value, allowed)
         # Numbers of numpy stand in no DAG file and in no result.json.
         for item in fields(self):
             kind: Any = type(item.default)

@@ -217,7 +217,7 @@ def upload(options: argparse.Namespace) -> None:
 
     namespace, _, name = options.table.partition("/")
     if not namespace or not name or "/" in name:
-        raise ValueError(f"The table is {options.table!r}; it must read NAMESPACE/NAME.")
+        raise InvalidArgument.of("table", options.table, "NAMESPACE/NAME")
     address, home = running_server(options)
     meta = TableMeta(id_name=options.id, label_name=options.label)
     if options.label is not None:

@@ -144,8 +144,8 @@ def check_ids(path: Path, ids: pandas.Series) -> None:
     repeated = ids.duplicated()
     if repeated.any():
         raise InvalidArgument(
-            f"The table {path} has the {ids.name!r} {ids[repeated].iloc[0]!r} again in line {first_line(repeated)}; "
-            "ids must not repeat."
+            f"The table {path} has the {ids.name!r} {ids[repeated].iloc[0]!r} again in line {first_line(repeated)}. "
+            "Keep one row for each id."
         )
 
 
@@ -154,8 +154,8 @@ def check_label(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
     broken = check_numbers(path, labels, "label") % 1 != 0
     if meta.label_type in WHOLE_NUMBER_TYPES and broken.any():
         raise InvalidArgument(
-            f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
-            f"labels of type {meta.label_type} must be whole numbers, those of type {NUMBER_TYPE} may be any."
+            f"Labels of type {meta.label_type} must be whole numbers, got {labels[broken].iloc[0]!r} in line "
+            f"{first_line(broken)} of the table {path}. Use type {NUMBER_TYPE} for other numbers."
         )
 
 

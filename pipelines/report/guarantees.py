@@ -102,6 +102,6 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
     content, where = declared.read(folder / name / "guarantee.yaml")
     guarantee = RULES.checked(ComponentGuarantee, content, where)
     if guarantee.component != name:
-        raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
+        raise InvalidArgument.of(f"component in {where}", guarantee.component, repr(name))
     declaration.check(guarantee.disclosure, name, where)
     return guarantee

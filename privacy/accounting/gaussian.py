@@ -158,9 +158,9 @@ def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) ->
     """1 / mu, rounded down: sigma over sensitivity of the one Gaussian mechanism of ``grouped_gaussian_epsilon``."""
     moved, scales = [positive("clips", clip) for clip in clips], [positive("sigmas", sigma) for sigma in sigmas]
     if not moved:
-        raise InvalidArgument("clips is empty but must have one value per group, at least one.")
+        raise InvalidArgument.of("clips", clips, "one value for each of at least one group")
     if len(moved) != len(scales):
-        raise InvalidArgument(f"sigmas has {len(scales)} values but must have one per group, {len(moved)}.")
+        raise InvalidArgument.of("number of sigmas", len(scales), f"{len(moved)}, one per group")
     context = high_precision(PRECISION_BITS)
     squared_mu = context.fsum((context.mpf(clip) / sigma) ** 2 for clip, sigma in zip(moved, scales))
     return float_below((1 - context.mpf(2) ** MARGIN_EXPONENT) / context.sqrt(squared_mu))

@@ -40,7 +40,7 @@ from typing import Any, TypeVar
 import yaml
 
 from ..private_files import AnyPath, publish_if_absent, replace_file
-from ..validation import DEFAULT_DELTA, positive, whole
+from ..validation import DEFAULT_DELTA, positive, refusal, whole
 from .database import WEIGHTS
 from .datasets import NUMBERED, base_name, is_source
 from .entries import BudgetCap
@@ -207,7 +207,7 @@ def _caps(
 def check_source(source: Any) -> str:
     """Return ``source`` if ``is_source``, else raise."""
     if not is_source(source):
-        raise InvalidPolicy(f"The label source is {source!r} but must read namespace/name/column.")
+        raise InvalidPolicy(refusal("label source", source, "namespace/name/column"))
     return str(source)
 
 
@@ -341,10 +341,10 @@ class _File:
         self.check_keys(source, content, SourcePolicy)
         cap, columns, records = (content.get(name) for name in ("cap", "columns", "records"))
         public = content.get("public", False)
-        self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "be true or false")
+        self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "true or false")
         if columns is not None:
             texts = all(isinstance(column, str) for column in self.items(f"columns of {source}", columns))
-            self._refuse_unless(texts, f"columns of {source}", columns, "be a list of texts")
+            self._refuse_unless(texts, f"columns of {source}", columns, "a list of texts")
         if records is not None:
             where = self._named(f"records of {source}")
             records = whole(where, records, 1, allowed="a whole number from 1 on", error=InvalidPolicy)
@@ -353,17 +353,15 @@ class _File:
 
     def check_keys(self, where: str, content: dict[str, Any], kind: type) -> None:
         allowed = [item.name for item in fields(kind)]
-        unknown = [key for key in content if key not in allowed]
-        if unknown:
-            may_have = ", ".join(allowed)
-            raise InvalidPolicy(f"{self._named(where)} has the unknown key {unknown[0]!r} but may have {may_have}.")
+        for key in content:
+            self._refuse_unless(key in allowed, f"a key of {where}", key, f"one of {', '.join(allowed)}")
 
     def mapping(self, where: str, value: Any) -> dict[str, Any]:
-        self._refuse_unless(value is None or isinstance(value, dict), where, value, "be a mapping")
+        self._refuse_unless(value is None or isinstance(value, dict), where, value, "a mapping")
         return value or {}
 
     def items(self, where: str, value: Any) -> list[Any]:
-        self._refuse_unless(value is None or isinstance(value, list), where, value, "be a list")
+        self._refuse_unless(value is None or isinstance(value, list), where, value, "a list")
         return value or []
 
     def epsilon(self, where: str, value: Any) -> float:
@@ -372,14 +370,14 @@ class _File:
     def job_check(self, value: Any) -> str:
         # YAML 1.1 reads a bare off as a truth value.
         given = OFF if value is False else value
-        self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"be one of {', '.join(JOB_CHECKS)}")
+        self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"one of {', '.join(JOB_CHECKS)}")
         return str(given)
 
     def recorded(self, key: str, value: Any) -> frozenset[str]:
         if value is None or isinstance(value, bool):
             return frozenset({EVERY_COMPONENT} if value else ())
         named = isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)
-        self._refuse_unless(named, key, value, "be true, false or a list of names of components")
+        self._refuse_unless(named, key, value, "true, false or a list of names of components")
         return frozenset(value)
 
     def record_bytes(self, value: Any) -> int:
@@ -402,24 +400,22 @@ class _File:
         return {name: checked(name, cap) for name, cap in self.mapping(key, value).items()}
 
     def dataset(self, where: str, name: Any, what: str = "dataset") -> str:
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidPolicy(f"In {self.path}, {where} has the {what} {name!r} but must have non-empty text.")
-        return name
+        self._refuse_unless(isinstance(name, str) and name.strip(), f"each {what} of {where}", name, "non-empty text")
+        return str(name)
 
     def module_name(self, name: Any) -> str:
-        if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
-            allowed = "letters, digits, hyphens and underscores only"
-            raise InvalidPolicy(f"{self._named('model_modules')} has the name {name!r} but must have {allowed}.")
-        return name
+        fine = isinstance(name, str) and MODULE_NAME.fullmatch(name)
+        self._refuse_unless(fine, "a name in model_modules", name, "letters, digits, hyphens and underscores only")
+        return str(name)
 
     def module(self, name: str, value: Any) -> str:
         fine = isinstance(value, str) and MODULE.fullmatch(value)
-        self._refuse_unless(fine, f"the model {name}", value, "read package.module:function")
+        self._refuse_unless(fine, f"the model {name}", value, "package.module:function")
         return str(value)
 
     def _refuse_unless(self, fine: object, where: str, value: Any, allowed: str) -> None:
         if not fine:
-            raise InvalidPolicy(f"{self._named(where)} is {value!r} but must {allowed}.")
+            raise InvalidPolicy(refusal(self._named(where), value, allowed))
 
     def _named(self, where: str) -> str:
         return f"In {self.path}, {where}"

@@ -203,7 +203,7 @@ def test_what_the_component_refuses_the_client_class_refuses_with_the_same_sente
 def checked_even(value):
     """An even number."""
     if value % 2:
-        raise ValueError(f"even is {value!r}; it must be even.")
+        raise ValueError(f"even must be even, got {value!r}.")
     return value
 
 
@@ -225,7 +225,7 @@ def test_a_declaration_tells_kind_default_check_and_title():
     assert [each.shown_default for each in found.values()] == [100, None, "a", (), None, 2]
     assert found["depth"].title == "HowDeep" and found["epochs"].title == found["epochs"].note == "Epochs"
     assert found["even"].note == "An even number." and found["solver"].check("B") == "b"
-    with pytest.raises(ValueError, match=r"^epochs is 1\.5; it must be a whole number at least 1\.$"):
+    with pytest.raises(ValueError, match=r"^epochs must be a whole number at least 1, got 1\.5\.$"):
         found["epochs"].check(1.5)
     assert isinstance(found["tol"].check(1), float)
 

@@ -79,8 +79,8 @@ def test_what_a_party_refuses_is_printed_as_its_sentence(capsys):
         (lambda content: content["parties"].update(host=["10000"]), "name one host; the examples need two"),
         (lambda content: content.pop("flow"), "flow is wrong: address None is not an address"),
         (lambda content: content.update(flow="localhost"), "flow is wrong: address 'localhost' is not an address"),
-        (lambda content: content.update(epochs=0), "epochs is 0; it must be a whole number of at least 1."),
-        (lambda content: content.update(rounds="ten"), "rounds is 'ten'; it must be"),
+        (lambda content: content.update(epochs=0), "epochs must be a whole number of at least 1, got 0."),
+        (lambda content: content.update(rounds="ten"), "rounds must be a whole number of at least 1, got 'ten'."),
     ],
 )
 def test_wrong_settings_are_refused(tmp_path, change, said):

@@ -67,7 +67,7 @@ def test_every_parameter_is_one_of_the_client_and_of_the_component():
 
 
 def test_what_does_not_go_together_is_refused_before_submission():
-    with pytest.raises(ValueError, match="exactly one of the two must be set"):
+    with pytest.raises(ValueError, match="epsilon and noise_multiplier must be given one without the other"):
         DPHomoNN("t2", **NEEDED, epsilon=1.0)
     with pytest.raises(ValueError, match="records is not set"):
         DPHomoNN("t3", rounds=3, batch_size=2)

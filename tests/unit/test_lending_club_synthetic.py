@@ -249,11 +249,11 @@ def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ({"rows": 0}, "rows is 0 but must be a whole number of at least 1."),
-        ({"rows": True}, "rows is True but must be a whole number of at least 1."),
-        ({"rows": 5.0}, "rows is 5.0 but must be a whole number of at least 1."),
-        ({"rows": 5, "seed": -1}, "seed is -1 but must be a whole number of at least 0."),
-        ({"rows": 5, "seed": "x"}, "seed is 'x' but must be a whole number of at least 0."),
+        ({"rows": 0}, "rows must be a whole number of at least 1, got 0."),
+        ({"rows": True}, "rows must be a whole number of at least 1, got True."),
+        ({"rows": 5.0}, "rows must be a whole number of at least 1, got 5.0."),
+        ({"rows": 5, "seed": -1}, "seed must be a whole number of at least 0, got -1."),
+        ({"rows": 5, "seed": "x"}, "seed must be a whole number of at least 0, got 'x'."),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
@@ -265,7 +265,7 @@ def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
 def test_a_part_of_an_edition_is_on_or_off():
     with pytest.raises(InvalidArgument) as refusal:
         Edition(plain_terms=1)
-    assert str(refusal.value) == "plain_terms is 1; it must be True or False."
+    assert str(refusal.value) == "plain_terms must be True or False, got 1."
 
 
 def test_a_folder_in_the_way_or_none_at_all_is_one_sentence(tmp_path):

@@ -135,17 +135,17 @@ def test_a_vertical_split_with_chosen_columns(raw, tmp_path, capsys):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["--shares", "25,25,60"], "shares are 25/25/60, which add to 110; they must add to 1 or to 100."),
-        (["--shares", "a,b"], "shares are 'a,b'; they must be numbers with commas between, like 25,25,50."),
+        (["--shares", "25,25,60"], "sum of shares must be 1 or 100, got 110 from 25/25/60."),
+        (["--shares", "a,b"], "shares must be numbers with commas between, such as 25,25,50, got 'a,b'."),
         (
             ["--parties", "1,2", "--shares", "25,25,50"],
-            "shares is (25.0, 25.0, 50.0) but must be one number for each of the 2 parties.",
+            "shares must be one number for each of the 2 parties, got (25.0, 25.0, 50.0).",
         ),
-        (["--test-share", "1"], "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
+        (["--test-share", "1"], "test_share must be a number between 0 and 1, both excluded, got 1.0."),
         (
             ["--split", "vertical", "--over-sampling", "smotenc"],
-            "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic row of "
-            "one party has no counterpart at the others.",
+            "over_sampling must be none for the split vertical, where a synthetic row of one party has no counterpart at "
+            "the others, got 'smotenc'.",
         ),
     ],
 )

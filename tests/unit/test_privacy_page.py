@@ -193,7 +193,7 @@ def test_unsound_rules_of_the_sources_are_labelled(pages, words):
 def test_a_component_without_a_declaration_fails_the_build(components):
     (components / "flipback" / "guarantee.yaml").unlink()
     with pytest.raises(
-        InvalidArgument, match="flipback/guarantee.yaml cannot be read .No such file.* but must declare"
+        InvalidArgument, match="flipback/guarantee.yaml declares what is guaranteed and cannot be read: No such file"
     ):
         guarantees.component_guarantee("flipback", components)
     (components / "flipback" / "guarantee.yaml").write_text("component: flipback\ndoes: [1\npromises: x\n")
@@ -206,38 +206,38 @@ def test_a_component_without_a_declaration_fails_the_build(components):
     [
         (lambda content: content.pop("not_covered"), "not_covered"),
         (lambda content: content.update(more="x"), "more"),
-        (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml is [] but"),
-        (lambda content: content.update(does=" "), "does in label_flip/guarantee.yaml is ' ' but must be text"),
+        (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml must be"),
+        (
+            lambda content: content.update(does=" "),
+            "does in label_flip/guarantee.yaml must be text that is not empty, got ' '.",
+        ),
         (
             lambda content: content.update(references=[1]),
-            "references in label_flip/guarantee.yaml is 1 but must be text",
+            "references in label_flip/guarantee.yaml must be text that is not empty, got 1.",
         ),
         (lambda content: content.update(component="flipback"), "must be 'label_flip'"),
+        (lambda content: content["promises"][0].update(unit="person"), "unit in label_flip/guarantee.yaml must be"),
         (
-            lambda content: content["promises"][0].update(unit="person"),
-            "unit in label_flip/guarantee.yaml is 'person' but",
+            lambda content: content["promises"][0].update(relation="swap"),
+            "must be one of add_or_remove, replace_one, got 'swap'.",
         ),
-        (lambda content: content["promises"][0].update(relation="swap"), "must be one of add_or_remove, replace_one."),
-        (
-            lambda content: content["promises"][0].update(observers=["everybody"]),
-            "'everybody' but must be one of guest",
-        ),
-        (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
+        (lambda content: content["promises"][0].update(observers=["everybody"]), "must be one of guest"),
+        (lambda content: content["promises"][0].update(event="Magic"), "must be one of RandomizedResponse"),
         (lambda content: content["promises"][0].pop("formula"), "formula"),
         (
             lambda content: content.update(protocols=[{"solver": "x"}]),
-            "must have the fields solver, does, views, collusion, each once, but has ['solver']",
+            "must be solver, does, views, collusion, each once, got ['solver'].",
         ),
-        (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
+        (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml must be"),
         (lambda content: content.pop("disclosure"), "disclosure"),
-        (lambda content: content["disclosure"].update(component="flipback"), "'flipback' but must be 'label_flip'"),
+        (lambda content: content["disclosure"].update(component="flipback"), "must be 'label_flip', got 'flipback'."),
         (
             lambda content: content["disclosure"]["shows"][0].update(learns="much"),
-            "learns in label_flip/guarantee.yaml is 'much' but must be one of every, some, sums, nothing.",
+            "learns in label_flip/guarantee.yaml must be one of every, some, sums, nothing, got 'much'.",
         ),
         (
             lambda content: content["disclosure"]["shows"][0].update(when={"noise": ["none"]}),
-            "when in label_flip/guarantee.yaml is {'noise': ['none']} but must name settings of []",
+            "when in label_flip/guarantee.yaml must be settings of []",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_all_but_shuffler_and_arbiter_bring_records():
 @pytest.mark.parametrize(
     "parties, shuffler, sentence",
     [
-        ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler is '4'; it must be the party id of a host, one of 2, 3."),
+        ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler must be the party id of a host, one of 2, 3, got '4'."),
         ((GUEST, HOST, ARBITER), "2", "The job names no host beside the shuffler"),
     ],
 )
