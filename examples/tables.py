@@ -30,7 +30,7 @@ from fate_dp.data_prep.lending_club.written import write
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, parties_folder, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command
-from fate_dp.pipelines.jobs.party_ledgers import declare, make_home
+from fate_dp.pipelines.jobs.party_ledgers import make_home
 from fate_dp.pipelines.jobs.ready import Parties, Tables
 from fate_dp.pipelines.jobs.upload import NAMESPACE as LOANS_NAMESPACE
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
@@ -60,8 +60,8 @@ MOTOR_RECORDS, VEHICLE_RECORDS = 800, 846
 SEED = 2024
 # How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
 LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
-# Caps: models whose scores are shown, rows that are scored, epsilon of private steps and of each table's labels.
-MAX_MODELS, MAX_ROWS, MAX_EPSILON, MOST_OF_LABELS = 100, 5000, 1000.0, 8.0
+# Caps: models whose scores are shown, rows that are scored, epsilon of private steps.
+MAX_MODELS, MAX_ROWS, MAX_EPSILON = 100, 5000, 1000.0
 
 
 @dataclass(frozen=True)
@@ -95,24 +95,18 @@ class Destination:
         """Set caps of a party's dataset."""
         declare_caps(make_home(self.parties_folder, party) / POLICY_FILE, dataset, epsilon=epsilon, scores=scores)
 
-    def declare(self, source: str, cap: float | None = MOST_OF_LABELS) -> None:
-        """Declare labels of the guest's."""
-        declare(self.parties_folder, Parties().guest, source, cap=cap)
-
 
 Maker = Callable[[Destination, Path], list[str]]
 
 
 def upload_patients(destination: Destination, folder: Path) -> list[str]:
-    """Training rows of guest and host as the demo splits them; the guest's labels are declared."""
+    """Training rows of guest and host as the demo splits them."""
     write_tables(folder / "patients")
     sides = ((PATIENTS.guest, LABEL), (PATIENTS.host, None))
-    names = [
+    return [
         destination.upload(folder / "patients" / f"{name}.csv", PATIENTS.namespace, TableMeta(label_name=label))
         for name, label in sides
     ]
-    destination.declare(PATIENTS.label_source(), cap=None)
-    return names
 
 
 def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
@@ -148,11 +142,10 @@ def upload_people(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_credit(destination: Destination, folder: Path) -> list[str]:
-    """default_credit between a guest and a host: labels and 13 columns, 10 columns; the guest's labels are declared."""
+    """default_credit between a guest and a host: labels and 13 columns, 10 columns."""
     table = credit_records(destination.data, JOINED_CREDIT)
     guest = _side(table[:-LACKING], ["id", "y"], range(HOST_CREDIT_COLUMNS, CREDIT_COLUMNS))
     host = _side(table[LACKING:], ["id"], range(HOST_CREDIT_COLUMNS))
-    destination.declare(CREDIT.label_source())
     return [
         destination.put(folder / f"{CREDIT.guest}.csv", guest, TableMeta(label_name="y")),
         destination.put(folder / f"{CREDIT.host}.csv", host),
@@ -171,10 +164,9 @@ def upload_banks(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_motors(destination: Destination, folder: Path) -> list[str]:
-    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2, which is declared."""
+    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2."""
     table = motors(MOTOR_RECORDS, SEED)
     guest, host = _side(table, ["idx", "motor_speed"], range(4)), _side(table, ["idx"], range(4, 11))
-    destination.declare(MOTORS.label_source("motor_speed"))
     return [
         destination.put(folder / f"{MOTORS.guest}.csv", guest, TableMeta("idx", "motor_speed", "float64")),
         destination.put(folder / f"{MOTORS.host}.csv", host[::-1], TableMeta("idx")),
@@ -182,10 +174,9 @@ def upload_motors(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_vehicles(destination: Destination, folder: Path) -> list[str]:
-    """Made-up vehicles of four kinds, nine columns on either side; the labels are declared, and the host shows scores."""
+    """Made-up vehicles of four kinds, nine columns on either side; the host shows scores."""
     table = vehicles(VEHICLE_RECORDS, SEED)
     guest, host = _side(table, ["id", "y"], range(9)), _side(table, ["id"], range(9, 18), called="v")
-    destination.declare(VEHICLES.label_source())
     destination.allow(Parties().host, columns_name(host.columns.drop("id")), scores=MAX_MODELS)
     return [
         destination.put(folder / f"{VEHICLES.guest}.csv", guest, TableMeta(label_name="y")),

@@ -83,7 +83,7 @@ def upload(options: argparse.Namespace) -> None:
     address, home = running_server(options)
     console = wide_console()
     with TaskLines(console) as lines:
-        names = upload_prepared(address, options.folder, options.namespace, lines.task, home)
+        names = upload_prepared(address, options.folder, options.namespace, lines.task, home, lines.sentence)
     for path, name in names.items():
         console.print(f"{path} is now {options.namespace}/{name}", markup=False, highlight=False)
 

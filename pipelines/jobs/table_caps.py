@@ -198,8 +198,8 @@ def counted_together(table: PartyTable) -> str | None:
     if not others:
         return None
     return (
-        f"{table.table} counts together with {others}: they have match ids in common. Where those are mere row numbers, "
-        "upload the tables with id columns of their own, and list these under separate_ids in the policy."
+        f"{table.table} counts together with {others}: they have match ids in common. Where those name other records, "
+        "upload the table under another name with `fate-dp upload --population`."
     )
 
 

@@ -22,6 +22,7 @@ from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import connect
 from .job import JobFailed, JobResult, Progress, Watch, follow_job, reason_of
+from .populations import Owner
 
 NUMBER_TYPE = "float64"
 PARTITIONS, UPLOAD_SECONDS = 4, 600.0
@@ -57,10 +58,15 @@ def upload_table(
     progress: Progress = lambda task, status, seconds: None,
     home: str | os.PathLike | None = None,
     stop: Event | None = None,
+    owner: Owner = Owner(),
 ) -> JobResult:
-    """Check a CSV file and upload it; a table of the same namespace and name is replaced. What follows `meta` is as in `Watch`."""
-    check_table(csv_file, meta)
+    """Check a CSV file, declare whom its ids name and its labels, and upload it; a table of that name is replaced.
+
+    From `progress` to `stop` it is as in `Watch`; the embedded server's `home` has those of the parties.
+    """
+    ids = check_table(csv_file, meta)
     client = connect(address)
+    owner.declare(client, home, f"{namespace}/{name}", meta.label_name, ids)
     response = client.data.upload_file(
         file=str(csv_file),
         head=True,
@@ -75,8 +81,8 @@ def upload_table(
     return follow_job(client, response["job_id"], "local", "0", Watch(progress, UPLOAD_SECONDS, home, stop or Event()))
 
 
-def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
-    """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job."""
+def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> pandas.Series:
+    """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job; returns the ids."""
     path = Path(csv_file)
     frame = read_as_text(path, meta)
     check_ids(path, frame[meta.id_name])
@@ -90,6 +96,7 @@ def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
             f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
             f"{meta.least_classes}."
         )
+    return frame[meta.id_name]
 
 
 def found_label_type(csv_file: str | os.PathLike, meta: TableMeta) -> str:
@@ -188,11 +195,12 @@ def upload_prepared(
     namespace: str = NAMESPACE,
     progress: Callable[[str, str, str, float], None] = lambda table, task, status, seconds: None,
     home: str | os.PathLike | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, str]:
     """Upload each party's training rows as ``<role>_<party>_train`` and the test rows as ``test``.
 
     In a vertical split each party's part of the test rows is ``<role>_<party>_test``. ``progress`` is called with a
-    table's name and what `upload_table` says. Returns the table's name for each file. Raises InvalidArgument for a folder
+    table's name and what `upload_table` says, ``tell`` as `Owner` does. Returns the table's name for each file. Raises InvalidArgument for a folder
     that is no preparation or was changed.
     """
     folder = Path(folder)
@@ -201,8 +209,9 @@ def upload_prepared(
     # All of them before the first upload: a job needs every table.
     metas = {path: read_meta(folder / entry["meta"]) for path, entry in tables.items()}
     for path, entry in tables.items():
-        name = entry["table"]
-        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=partial(progress, name))
+        name, owner = entry["table"], Owner(entry.get("party_id"), tell=tell)
+        told = partial(progress, name)
+        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=told, owner=owner)
     return {path: entry["table"] for path, entry in tables.items()}
 
 

@@ -15,7 +15,7 @@
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
     foreign_jobs: [upload]            # what jobs of other parties may do here beside computing: components, engine_run
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
-    separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
+    populations: {namespace/name: shops}   # whom the ids of a table name; equal ids of one population are one record
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
     record_bytes: 67108864            # largest file of one task, of what it received
 
@@ -61,9 +61,13 @@ UNUSED_NAME = (
 RETIRED = {
     "public_datasets": "no component takes a table without a guarantee",
     "record_calls": "no task keeps what it asks of private records",
+    "separate_ids": "whom ids name is said by table; `fate-dp upload --population`, with the name that stood here, goes on "
+    "with what was counted under it",
 }
 """Keys that nothing reads any more, and why; files that have them stay valid."""
 RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: {why}."
+RECORDS = "records"
+"""The population of tables of which nothing else is said; no declared label source reads like it."""
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
 DEFAULT_LOSS_CAP = 40
@@ -107,12 +111,18 @@ class Policy:
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
-    separate_ids: frozenset[str] = frozenset()
+    populations: Mapping[str, str] = field(default_factory=dict)
     few_valued_scores: frozenset[str] = frozenset()
     foreign_jobs: frozenset[str] = frozenset()
     job_check: str = REFUSE
     record_views: frozenset[str] = frozenset()
     record_bytes: int = DEFAULT_RECORD_BYTES
+
+    def populations_of(self, tables: Collection[str] | None) -> frozenset[str]:
+        """Whom the ids of these tables, ``namespace/name``, may name; None, or a table that nobody declared: anybody."""
+        if tables and self.populations.keys() >= set(tables):
+            return frozenset(self.populations[table] for table in tables)
+        return frozenset((RECORDS, *self.populations.values()))
 
     def records(self, component: str) -> bool:
         """Whether the operator wants kept what this party receives in tasks of a component."""
@@ -230,8 +240,8 @@ def load_policy(path: AnyPath) -> Policy:
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "dataset_caps", "model_modules")
     sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
-    lists = ("separate_ids", "few_valued_scores", "foreign_jobs")
-    separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
+    lists = ("few_valued_scores", "foreign_jobs")
+    few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
@@ -244,7 +254,10 @@ def load_policy(path: AnyPath) -> Policy:
             for name, value in budgets.items()
         },
         model_modules={file.module_name(name): file.module(name, value) for name, value in modules.items()},
-        separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
+        populations={
+            file.dataset("populations", table, "table"): file.dataset("populations", name, "population")
+            for table, name in file.mapping("populations", content.get("populations")).items()
+        },
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
         job_check=file.job_check(content.get("job_check", REFUSE)),
@@ -296,6 +309,13 @@ def declare_caps(
             file.budget(f"the cap of {dataset}", budgets[dataset], policy.default_dataset_cap)
         for key, cap in _declared({"score_caps": scores, "loss_caps": losses}).items():
             content[key] = file.counts(key, {**(content.get(key) or {}), dataset: cap})
+
+
+def declare_population(path: AnyPath, table: str, population: str) -> None:
+    """Set whom the ids of a table, ``namespace/name``, name; see ``declare_source``."""
+    with _edited(path) as (_, file, content):
+        name = file.dataset("populations", population, "population")
+        content["populations"] = {**(content.get("populations") or {}), table: name}
 
 
 def declare_job_check(path: AnyPath, job_check: str) -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from fate_dp.components.common.job_files import JobFiles, JobPlan, tables_of_this_task
+from fate_dp.components.common.job_files import JobFiles, JobPlan, origin_of_this_task, tables_of_this_task
 from fate_dp.components.label_flip.chain import check_plan, refusal_of_plan, trainings_on
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.jobs import job
@@ -256,6 +256,7 @@ def test_a_task_finds_the_tables_behind_it(task):
     assert tables_of_this_task("train_data") == ("bank/payments",)
     assert tables_of_this_task("validate_data") == ("bank/held_out",)
     assert tables_of_this_task() == ("bank/held_out", "bank/payments") and tables_of_this_task("test_data") == ()
+    assert origin_of_this_task("train_data") == ("bank/payments",) and origin_of_this_task("test_data") is None
 
 
 def test_elsewhere_a_party_knows_what_it_has_run_so_far(task):
@@ -291,7 +292,7 @@ def test_the_plan_is_known_where_the_job_was_submitted(task):
 )
 def test_files_that_say_nothing_name_nothing(task, content):
     (task.parent / "preprocess_parameters.yaml").write_text(content)
-    assert tables_of_this_task() == ()
+    assert tables_of_this_task() == () and origin_of_this_task() is None
 
 
 def test_a_process_that_fate_flow_did_not_start_knows_nothing(monkeypatch, tmp_path):

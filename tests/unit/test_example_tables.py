@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -23,9 +24,12 @@ from examples.tables import (
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.jobs import upload
+from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.pipelines.jobs.upload import check_table
 from fate_dp.privacy.ledger.policy import load_policy
 
+EVERY_PARTY = SimpleNamespace(site=SimpleNamespace(info=dict))
+"""A FATE-Flow that plays all of them."""
 CONF = Path(__file__).parents[2] / "conf"
 SCRIPTS = CONF.parent / "examples" / "pipeline"
 
@@ -35,12 +39,14 @@ def uploads(monkeypatch, tmp_path):
     """{namespace/name: (header, rows)} of what was uploaded, each table checked as an upload checks it; and where to."""
     done = {}
 
-    def upload_table(address, csv_file, namespace, name, meta, progress, home):
+    def upload_table(address, csv_file, namespace, name, meta, progress, home, owner=None):
         check_table(csv_file, meta)
         lines = Path(csv_file).read_text().splitlines()
         done[f"{namespace}/{name}"] = lines
+        Owner().declare(EVERY_PARTY, home, f"{namespace}/{name}", meta.label_name, [])
         progress("upload", "success", 1.0)
 
+    monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))
     for module in (tables, upload):
         monkeypatch.setattr(module, "upload_table", upload_table)
     monkeypatch.setattr(tables, "LOANS", 3000)

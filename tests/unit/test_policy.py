@@ -14,6 +14,7 @@ from fate_dp.privacy.ledger.policy import (
     check_source,
     declare_caps,
     declare_job_check,
+    declare_population,
     declare_source,
     load_policy,
     unused_names,
@@ -71,7 +72,7 @@ def test_example_file_is_valid():
     example = Path(__file__).parents[2] / "conf" / "policy.example.yaml"
     policy = load_policy(example)
     assert policy.dataset_cap("columns:0123456789abcdef") == BudgetCap(3.0, 1e-6) and unused_names(policy) == []
-    assert policy.separate_ids == {"ward_row"} and policy.job_check == "refuse"
+    assert policy.populations_of(["clinic/wards"]) == {"wards"} and policy.job_check == "refuse"
     assert policy.default_dataset_cap == Policy().default_dataset_cap and policy.default_label_cap == 8.0
 
 
@@ -100,8 +101,9 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("default_label_cap: true", "finite number greater than 0"),
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
-        ("separate_ids: ward", "separate_ids must be a list, got 'ward'"),
-        ("separate_ids: ['']", "each id column of separate_ids must be non-empty text, got ''."),
+        ("populations: [a/b]", "populations must be a mapping, got ['a/b']"),
+        ("populations: {a/b: ''}", "must be non-empty text, got ''"),
+        ("populations: {7: shops}", "must be non-empty text, got 7"),
         ("dataset_caps: [a/b]", "dataset_caps must be a mapping, got ['a/b']."),
         ("dataset_caps: {a/b: 3}", "the cap of a/b must be a mapping, got 3."),
         ("dataset_caps: {a/b: {cap: 3}}", "a key of the cap of a/b must be one of epsilon, delta, got 'cap'."),
@@ -266,12 +268,25 @@ def test_names_that_nothing_uses_are_told(path, caplog):
 
 
 def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
-    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\nrecord_calls: true\n")
+    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\nrecord_calls: true\nseparate_ids: [row]\n")
     assert load_policy(path) == Policy(default_label_cap=5)
-    for key in ("public_datasets", "record_calls"):
+    for key in ("public_datasets", "record_calls", "separate_ids"):
         assert f"{key} holds nothing any more; remove it" in caplog.text
     declare_source(path, "a/b/c", cap=1)
     assert load_policy(path).label_cap("a/b/c") == 1
+
+
+def test_ids_name_whom_the_policy_says_and_those_of_an_undeclared_table_anybody(path):
+    declare_population(path, "bank/loans", "people")
+    declare_population(path, "bank/wares", "bank/wares")
+    policy, anybody = load_policy(path), {"records", "people", "bank/wares"}
+    assert policy.populations_of(["bank/loans"]) == {"people"}
+    assert policy.populations_of(["bank/loans", "bank/wares"]) == {"people", "bank/wares"}
+    assert [policy.populations_of(tables) for tables in (None, [], ["bank/loans", "x/y"])] == [anybody] * 3
+    assert Policy().populations_of(["bank/loans"]) == {"records"}
+    with pytest.raises(InvalidPolicy, match="has the population ' ' but must have non-empty text"):
+        declare_population(path, "bank/loans", " ")
+    assert load_policy(path) == policy
 
 
 def test_caps_of_a_table_are_declared_by_its_columns(path):
