@@ -113,7 +113,7 @@ def require(view: object, wanted: type[View], attack: str) -> View:
 
 def _same_length(name: str, values: Sequence[Sequence[object]]) -> None:
     if not len(values):
-        raise InvalidArgument(f"{name} is empty but must have one entry for each record.")
+        raise InvalidArgument.of(f"number of {name}", 0, "that of the records, at least 1")
     lengths = sorted({len(each) for each in values})
     if len(lengths) != 1 or lengths[0] == 0:
-        raise InvalidArgument(f"{name} have {lengths} records but must all have the same number of at least 1.")
+        raise InvalidArgument.of(f"records of {name}", lengths, "the same number of at least 1")

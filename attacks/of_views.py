@@ -45,7 +45,7 @@ class Truth:
         missing = sum(each not in places for each in ids)
         if missing:
             raise InvalidArgument(
-                f"The truth lacks {missing} of the {len(ids)} rows of the view; it must have all of them."
+                f"The truth must have all {len(ids)} rows of the view, got none of {missing} of them."
             )
         return self.labels[[places[each] for each in ids]]
 

@@ -170,7 +170,7 @@ def _features_of(settings: TrainSettings, size: int) -> int:
     """How many features a model of so many weights has; the server is not told, but weights grow with them evenly."""
     name = settings.model["name"]
     if name not in ("logistic_regression", "mlp"):
-        raise InvalidArgument(f"The model is {name}; rounds of logistic_regression and mlp are read.")
+        raise InvalidArgument.of("model", name, "logistic_regression or mlp, whose rounds are read")
     one, two = (dimension(_source(settings, features).module()) for features in (1, 2))
     features, rest = divmod(size - one, two - one)
     if rest:

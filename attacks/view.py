@@ -100,10 +100,8 @@ class RoundView:
         whole("records", self.records, 1)
         received = np.array(self.received, dtype=np.float64)
         if received.shape != (dimension(self.module),) or not np.isfinite(received).all():
-            raise InvalidArgument(
-                f"received has shape {received.shape} but must be {dimension(self.module)} finite numbers, one for each "
-                "weight of the module."
-            )
+            allowed = f"{dimension(self.module)} finite numbers, one for each weight of the module"
+            raise InvalidArgument.of("received", received, allowed)
         if (self.kind == UPDATE) != (self.local is not None):
             raise InvalidArgument(
                 f"The view is of kind {self.kind}, and its local steps are {self.local}: an update has them, a gradient has "

@@ -182,7 +182,7 @@ def main() -> None:
 
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else GROWTH[-1]
     if largest <= GROWTH[0]:
-        raise SystemExit(f"The largest number of records is {largest}; it must be above {GROWTH[0]:,}.")
+        raise SystemExit(f"The largest number of records must be above {GROWTH[0]:,}, got {largest}.")
     console = Console()
     common, growth = source_table(console), growth_table(console, largest)
     with console.status(f"{GROWTH[0]:,} records over FATE's tables"):

@@ -40,11 +40,11 @@ from bench.report_parts import image, subplots, table
 from examples.credit_risk.models import interval, numbers, party_rows, pooled_rows, train
 from examples.credit_risk.private_jobs import EPSILONS, LOCAL, SECURE_SUM, SHUFFLE, TRANSFER
 from examples.credit_risk.private_runs import PrivateStudy, options_of, yardstick_scores
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, LABEL, NUMERIC
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 
 SEEDS, CHOOSING_SEEDS = range(1, 6), range(101, 104)
 GENERATED_ROWS = 47_348
@@ -80,7 +80,9 @@ def main():
     loans = loans_of(options.csv, console)
     seeds = CHOOSING_SEEDS if options.choose else SEEDS[: options.seeds]
     if len(seeds) < 2:
-        raise SystemExit(f"--seeds is {options.seeds}; allowed are 2 to {len(SEEDS)}: one seed has no interval.")
+        raise SystemExit(
+            f"--seeds must be from 2 to {len(SEEDS)}, since one seed has no interval, got {options.seeds}."
+        )
     found = {}
     for seed in seeds:
         for name, value in aucs_of(loans, seed, every_strength=options.choose).items():

@@ -32,12 +32,12 @@ from bench.fate_examples_hetero import EPSILON, Fold, default_auc, default_weigh
 from bench.job import Flow
 from examples.credit_risk.flow import measures_of
 from examples.credit_risk.homo_lr import HomoLRSettings, study_pipeline
-from examples.pipelines import StudyTables
+from examples.pipelines import Federation, StudyTables
 from fate_dp.deploy.flow import server
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare
-from fate_dp.pipelines.jobs.ready import Federation, Parties, Tables, joined_tables, new_pipeline
+from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.ledger.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder

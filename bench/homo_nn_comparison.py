@@ -96,7 +96,7 @@ def shuffling_pays_from(
         against: ``local`` or ``secure_sum``.
     """
     if against not in (LOCAL, SECURE_SUM):
-        raise InvalidTerms(f"against is {against!r} but must be {LOCAL} or {SECURE_SUM}.")
+        raise InvalidTerms(f"against must be {LOCAL} or {SECURE_SUM}, got {against!r}.")
 
     # Noise that each client needs for its own records does not depend on how many clients there are.
     multiplier = calibrate_terms(_plain(terms, LOCAL), epsilon, delta, REPLACE_ONE).noise_multiplier

@@ -25,6 +25,7 @@ REPEATS = 3
 GIB = 2**30
 MAX_WALL_RATIO, MAX_MEMORY_RATIO = 2.0, 1.3
 READ = (sys.executable, "-c", "import sys, pandas; pandas.read_csv(sys.argv[1])")
+INVENT = (sys.executable, "-m", "examples.synthetic_loans")
 PREP = (Path(sys.executable).with_name("fate-dp"), "prep")
 
 
@@ -48,7 +49,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         raw, out = Path(folder) / "loan.csv", Path(folder) / "prepared"
         with console.status(f"inventing {rows:,} loans"):
-            Side("file", (*PREP, "lending-club-synthetic", "--rows", rows, "--out", raw)).run()
+            Side("file", (*INVENT, "--rows", rows, "--out", raw)).run()
         console.print(f"Raw file: {rows:,} rows, {raw.stat().st_size / 1e6:.0f} MB")
         sides = (
             Side("pandas.read_csv", (*READ, raw)),

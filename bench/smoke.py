@@ -209,7 +209,7 @@ def make_data(folder: Path) -> None:
             parts[f"x_{part}"] = draws.integers(0, 256, (count, 28, 28), dtype=np.uint8)
             parts[f"y_{part}"] = np.resize(np.arange(10, dtype=np.uint8), count)
         np.savez(folder / f"{name}.npz", **parts)
-    from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+    from examples.synthetic_loans import write_synthetic
 
     write_synthetic(folder / "lending_club.csv.gz", 3000, 2024)
 

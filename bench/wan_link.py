@@ -48,9 +48,9 @@ class Line:
 
     def __post_init__(self) -> None:
         if not self.delay >= 0:
-            raise ValueError(f"delay is {self.delay!r}; it must be a number of seconds, at least 0.")
+            raise ValueError(f"delay must be a number of seconds, at least 0, got {self.delay!r}.")
         if not self.rate > 0:
-            raise ValueError(f"rate is {self.rate!r}; it must be a number of bits a second above 0.")
+            raise ValueError(f"rate must be a number of bits a second above 0, got {self.rate!r}.")
 
     def due(self, size: int, now: float) -> float:
         """When the last of ``size`` bytes that come at ``now`` arrives; called in the order in which they come."""

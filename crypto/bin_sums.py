@@ -32,9 +32,7 @@ def encrypt_bits(bits: IntArray, encryption: OwnerEncryption, expected: int) -> 
     ``expected`` rows are encrypted under the key in all; only the speed depends on it.
     """
     if bits.ndim != 1 or bits.dtype.kind not in "iu" or not np.isin(bits, (0, 1)).all():
-        raise ValueError(
-            f"bits are {bits.dtype} of shape {bits.shape}; they must be whole numbers (rows,), each 0 or 1."
-        )
+        raise ValueError(f"bits must be whole numbers (rows,), each 0 or 1, got {bits.dtype} of shape {bits.shape}.")
     return column_to_bytes(encryption.encrypt(bits.tolist(), expected))
 
 
@@ -49,12 +47,10 @@ def add_by_bin(places: IntArray, encrypted: bytes, bins: int, public_key: Public
         ValueError: another number of ciphertexts than rows, one that nobody can have made, or a bin out of range.
     """
     if places.ndim != 2 or (places.size and not 0 <= places.min() <= places.max() < bins):
-        raise ValueError(
-            f"places have the shape {places.shape}; they must be bins from 0 to {bins - 1} (rows, columns)."
-        )
+        raise ValueError(f"places must be bins from 0 to {bins - 1} (rows, columns), got shape {places.shape}.")
     ciphertexts = column_from_bytes(encrypted, public_key)
     if len(ciphertexts) != len(places):
-        raise ValueError(f"Received {len(ciphertexts)} ciphertexts for {len(places)} rows; there must be one for each.")
+        raise ValueError(f"Ciphertexts must be one for each of {len(places)} rows, got {len(ciphertexts)}.")
     sums = [[mpz(1)] for _ in range(bins)]
     add_into_bins(sums, places, ciphertexts, public_key.modulus_squared)
     return tuple(int(total) for (total,) in sums)

@@ -33,9 +33,9 @@ def table_layout(rows: int, largest: int, public_key: PublicKey) -> SlotLayout:
         ValueError: rows outside [1, 2^ROW_BITS], ``largest`` below 1, or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
-        raise ValueError(f"rows is {rows}; contingency tables count 1 to 2^{ROW_BITS} rows.")
+        raise ValueError(f"rows must be from 1 to 2^{ROW_BITS}, got {rows}.")
     if largest < 1:
-        raise ValueError(f"largest is {largest}; an entry of a row is at most a whole number of at least 1.")
+        raise ValueError(f"largest must be a whole number of at least 1, got {largest}.")
     return SlotLayout(int(rows * largest).bit_length(), public_key.key_length)
 
 
@@ -71,7 +71,7 @@ def add_rows(
     per_row, width = layout.plaintexts(columns), public_key.ciphertext_bytes
     if len(encrypted) != len(places) * per_row * width:
         raise ValueError(
-            f"Received {len(encrypted)} bytes for {len(places)} rows; each must have {per_row * width} bytes."
+            f"Encrypted rows must be {len(places)} of {per_row * width} bytes each, got {len(encrypted)} bytes."
         )
     modulus = public_key.modulus_squared
     sums = [[mpz(1)] * per_row for _ in range(bins)]
@@ -92,6 +92,6 @@ def add_into_bins(sums: list[list[mpz]], places: IntArray, received: Sequence[Ci
 
 def _check_places(places: npt.NDArray[np.int64], bins: int) -> None:
     if places.dtype != np.int64 or places.ndim != 2:
-        raise ValueError(f"places is {places.dtype} of shape {places.shape}; it must be int64 with two dimensions.")
+        raise ValueError(f"places must be int64 with two dimensions, got {places.dtype} of shape {places.shape}.")
     if places.size and not 0 <= int(places.min()) <= int(places.max()) < bins:
         raise ValueError(f"A place lies outside the {bins} bins; places are numbered from 0.")

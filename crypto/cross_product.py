@@ -59,7 +59,7 @@ def exact_product(left: IntArray, right: IntArray) -> ObjectArray:
     check_entries(left, "left", ENTRY_BITS)
     check_entries(right, "right", ENTRY_BITS)
     if len(left) != len(right):
-        raise ValueError(f"left has {len(left)} rows and right has {len(right)}; they must agree.")
+        raise ValueError(f"right must have as many rows as left, {len(left)}, got {len(right)}.")
     total: ObjectArray = np.zeros((2 * left.shape[1], 2 * right.shape[1]), dtype=object)
     for first, last in spans(len(left), _BLOCK_ROWS * _BLOCKS_PER_SUM):
         total += _limb_products(left[first:last], right[first:last])
@@ -86,7 +86,7 @@ def column_square_sums(matrix: IntArray) -> tuple[int, ...]:
 def check_entries(matrix: IntArray, name: str, bits: int) -> None:
     """Refuse what is no int64 matrix with entries below 2^bits in magnitude."""
     if matrix.dtype != np.int64 or matrix.ndim != 2:
-        raise ValueError(f"{name} is {matrix.dtype} of shape {matrix.shape}; it must be int64 with two dimensions.")
+        raise ValueError(f"{name} must be int64 with two dimensions, got {matrix.dtype} of shape {matrix.shape}.")
     if matrix.size and not -(1 << bits) < int(matrix.min()) <= int(matrix.max()) < 1 << bits:
         raise ValueError(f"{name} has an entry of 2^{bits} or more in magnitude; standardise the columns.")
 
@@ -139,7 +139,7 @@ def product_layout(
         ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
-        raise ValueError(f"rows is {rows}; a cross product is summed over 1 to 2^{ROW_BITS} rows.")
+        raise ValueError(f"rows must be from 1 to 2^{ROW_BITS}, got {rows}.")
     value_bits = 2 * (FEATURE_FRACTION_BITS - dropped) + square_bits + int(rows).bit_length()
     return SlotLayout(value_bits, public_key.key_length)
 
@@ -187,7 +187,7 @@ def multiply_rows(
 def merge_sums(first: Sequence[int], second: Sequence[int], public_key: PublicKey) -> tuple[int, ...]:
     """Encrypted sums over the rows of both kernels."""
     if len(first) != len(second):
-        raise ValueError(f"Kernels with {len(first)} and {len(second)} sums cannot be merged; numbers must agree.")
+        raise ValueError(f"Kernels must have as many sums to be merged, got {len(first)} and {len(second)}.")
     return tuple(int(mpz(a) * b % public_key.modulus_squared) for a, b in zip(first, second))
 
 
@@ -248,7 +248,7 @@ def _products(lefts: Iterable[IntArray], column: npt.NDArray[np.uint8], public_k
 def _slots_used(columns: int, layout: SlotLayout) -> list[int]:
     """Slots in use in each of the ciphertexts of one row."""
     if columns < 1:
-        raise ValueError(f"columns is {columns}; the owner of the key must have at least one.")
+        raise ValueError(f"columns of the key's owner must be at least 1, got {columns}.")
     return layout.slots_used(columns)
 
 
@@ -273,7 +273,7 @@ def _check_factor(matrix: IntArray, name: str, layout: SlotLayout, public_key: P
 def _check_key(layout: SlotLayout, public_key: PublicKey) -> None:
     if layout.key_length != public_key.key_length:
         raise ValueError(
-            f"The layout is for keys of {layout.key_length} bits, the key has {public_key.key_length}; they must agree."
+            f"The key must have {layout.key_length} bits, those of the layout, got {public_key.key_length}."
         )
 
 
@@ -291,7 +291,7 @@ def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
         ValueError: rows outside [1, 2^30].
     """
     if not 1 <= rows <= MAX_ROWS:
-        raise ValueError(f"rows is {rows}; a cross product is summed over 1 to {MAX_ROWS} rows.")
+        raise ValueError(f"rows must be from 1 to {MAX_ROWS}, got {rows}.")
     return SlotLayout(2 * SHARE_BITS + int(rows).bit_length(), public_key.key_length)
 
 
@@ -328,7 +328,7 @@ def narrow_shares(share: ObjectArray, bits: int, first: bool) -> ObjectArray:
 def check_shares(matrix: ObjectArray) -> None:
     """Refuse what is no matrix of integers below 2^65 in magnitude, and such without columns."""
     if matrix.dtype != object or matrix.ndim != 2 or not matrix.shape[1]:
-        raise ValueError(f"Shares are {matrix.dtype} of shape {matrix.shape}; they must be an object array (rows, c).")
+        raise ValueError(f"Shares must be an object array (rows, c), got {matrix.dtype} of shape {matrix.shape}.")
     if any(abs(entry) >> SHARE_BITS for entry in matrix.flat):
         raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; it was not made by align.")
 

@@ -56,11 +56,11 @@ class UpdateRule:
         numbers += [("the learning rate", rate) for rate in self.learning_rates]
         for name, value in numbers:
             if not 0 <= value < inf:
-                raise ValueError(f"{name} is {value!r}; it must be finite and not negative.")
+                raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
         if self.momentum >= 1:
-            raise ValueError(f"momentum is {self.momentum!r}; it must be below 1, or the weights may leave all bounds.")
+            raise ValueError(f"momentum must be below 1, or the weights may leave all bounds, got {self.momentum!r}.")
         if not abs(self.dampening) < inf:
-            raise ValueError(f"dampening is {self.dampening!r}; it must be finite.")
+            raise ValueError(f"dampening must be finite, got {self.dampening!r}.")
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError("nesterov needs momentum above 0 and dampening 0.")
 
@@ -212,7 +212,7 @@ class StepLayout:
 
     def __post_init__(self) -> None:
         if self.parties < 2:
-            raise ValueError(f"parties is {self.parties}; weights are shared between at least 2 data parties.")
+            raise ValueError(f"parties must be at least 2 data parties, got {self.parties}.")
         if self.steps < 1:
             raise ValueError(
                 f"most_steps is {self.most_steps} and a key of {self.key_length} bits has room for {self._fitting} "
@@ -343,7 +343,7 @@ class PreparedSteps:
     ) -> None:
         expected = 2 * (layout.parties - 1)
         if len(exchanged) != expected:
-            raise ValueError(f"{len(exchanged)} shares of products were exchanged; there must be {expected}.")
+            raise ValueError(f"Exchanged shares of products must be {expected}, got {len(exchanged)}.")
         own = StepProducts(share.matrix @ masks.weights, (masks.left * masks.right).sum(axis=0))
         self._masks, self._products, self._layout = masks, sum(exchanged, own), layout
         self._next = 0

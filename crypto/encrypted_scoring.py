@@ -57,7 +57,7 @@ def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> byt
     """
     rows: FloatArray = np.asarray(features, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] < 1:
-        raise ValueError(f"features has the shape {rows.shape}; it must be (rows, m) with m of at least 1.")
+        raise ValueError(f"features must be (rows, m) with m of at least 1, got shape {rows.shape}.")
     plaintexts = encode_features(rows).ravel().tolist()
     ciphertexts = encryption.encrypt(plaintexts, expected=len(plaintexts))
     return _with_header(encryption.public_key, rows.shape[0], rows.shape[1], ciphertexts)
@@ -133,12 +133,12 @@ def _with_header(public_key: PublicKey, rows: int, columns: int, ciphertexts: li
 
 def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, list[Ciphertext]]:
     if len(message) < _HEADER.size:
-        raise ValueError(f"A scoring message has {len(message)} bytes; it must have at least {_HEADER.size}.")
+        raise ValueError(f"A scoring message must have at least {_HEADER.size} bytes, got {len(message)}.")
     digest, rows, columns = _HEADER.unpack_from(message)
     if digest != _digest(public_key):
-        raise ValueError("The scoring message was made under another public key; both sides must use the asker's.")
+        raise ValueError("The scoring message was made under another public key. Both sides use the asker's.")
     if columns < 1:
-        raise ValueError("The scoring message is about rows without features; each must have at least one.")
+        raise ValueError("Rows of the scoring message must have at least one feature, got none.")
     return rows, columns, column_from_bytes(message[_HEADER.size :], public_key)
 
 

@@ -96,7 +96,7 @@ def split_tags(data: bytes) -> list[bytes]:
         ValueError: a length that is no multiple of 32 bytes, or a number that is not below the field's prime.
     """
     if len(data) % POINT_BYTES:
-        raise ValueError(f"The other party's tags have {len(data)} bytes; allowed is a multiple of {POINT_BYTES}.")
+        raise ValueError(f"The other party's tags must be a multiple of {POINT_BYTES} bytes, got {len(data)}.")
     tags = [data[at : at + POINT_BYTES] for at in range(0, len(data), POINT_BYTES)]
     if any(tag[31] >= 127 and int.from_bytes(tag, "little") >= PRIME for tag in tags):
         raise ValueError(_NO_TAG)
@@ -171,7 +171,7 @@ def encrypt_records(matrix: IntArray, encryption: OwnerEncryption, expected: int
     This process will encrypt ``expected`` records under the key in all; only the speed depends on it.
     """
     if matrix.dtype != np.int64 or matrix.ndim != 2 or not matrix.shape[1]:
-        raise ValueError(f"Records are {matrix.dtype} of shape {matrix.shape}; they must be int64 (n, c), c > 0.")
+        raise ValueError(f"Records must be int64 (n, c), c > 0, got {matrix.dtype} of shape {matrix.shape}.")
     if matrix.size and int(np.abs(matrix).max()) >> VALUE_BITS:
         raise ValueError(f"A value reaches 2^{VALUE_BITS} units; encode_values refuses those.")
     layout = record_layout(encryption.public_key)
@@ -228,8 +228,8 @@ def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: Pu
     for record, count in zip(records, counts, strict=True):
         if len(record) != count * public_key.ciphertext_bytes:
             raise ValueError(
-                f"An encrypted record has {len(record)} bytes; with its columns under this key it must have "
-                f"{count * public_key.ciphertext_bytes}."
+                f"An encrypted record must have {count * public_key.ciphertext_bytes} bytes with its columns under this "
+                f"key, got {len(record)}."
             )
     return column_from_bytes(b"".join(records), public_key)
 

@@ -80,7 +80,7 @@ def is_wanted() -> bool:
 
 def _is_wanted(switch: str) -> bool:
     if switch not in ("", "on", "off"):
-        raise ValueError(f"{SWITCH} is {switch!r}; allowed are on (the default) and off.")
+        raise ValueError(f"{SWITCH} must be on (the default) or off, got {switch!r}.")
     return switch != "off"
 
 

@@ -59,11 +59,11 @@ def check_modulus(n: int, proof: object) -> None:
         ValueError: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
     """
     if n % 2 == 0 or gmpy2.is_prime(n):
-        raise ValueError("The public key's n is even or prime; it must be a product of odd primes.")
+        raise ValueError("The public key's n must be a product of odd primes, got an even number or a prime.")
     if gmpy2.gcd(n, _small_primes()) != 1:
-        raise ValueError("The public key's n has a factor below 2^16; it must be a product of large primes.")
+        raise ValueError("The public key's n must be a product of large primes, got a factor below 2^16.")
     if gmpy2.is_power(n):
-        raise ValueError("The public key's n is a power of a number; it must be a product of different primes.")
+        raise ValueError("The public key's n must be a product of different primes, got a power.")
     width, roots = _width(n), ROOTS + SQUARE_ROOTS
     if not isinstance(proof, bytes) or len(proof) != roots * width + _FACTORS:
         raise ValueError("The public key comes without a proof of the length that its n needs.")

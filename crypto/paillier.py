@@ -103,9 +103,7 @@ class _Owner:
 
     def __init__(self, public_key: PublicKey, *primes: int) -> None:
         if len(set(primes)) < 2 or len(set(primes)) != len(primes) or prod(map(int, primes)) != public_key.n:
-            raise ValueError(
-                "The primes do not belong to this public key; they must differ and their product must be n."
-            )
+            raise ValueError("The primes must differ, and their product must be n of this public key, which it is not.")
         self.public_key = public_key
         self._primes = tuple(sorted(map(mpz, primes)))
 
@@ -180,7 +178,7 @@ class OwnerDecryption(_Owner):
                     "The ciphertext was made under another public key; only its own private key decrypts it."
                 )
         if not 0 < value < self.public_key.modulus_squared or not all(value % prime for prime in self._primes):
-            raise ValueError("The ciphertext was not made under this key; it must be invertible modulo n^2.")
+            raise ValueError("The ciphertext must be invertible modulo n^2, got one that was not made under this key.")
         return value
 
 
@@ -222,8 +220,7 @@ def check_key_length(key_length: int) -> None:
     """Refuse a modulus that is too short, or longer than others take (one sentence, ValueError)."""
     if not _is_integer(key_length) or not MIN_KEY_LENGTH <= key_length <= MAX_KEY_LENGTH:
         raise ValueError(
-            f"he_param.key_length is {key_length!r}; it must be a whole number of at most {MAX_KEY_LENGTH} and at least "
-            f"{MIN_KEY_LENGTH} bits."
+            f"he_param.key_length must be a whole number from {MIN_KEY_LENGTH} to {MAX_KEY_LENGTH} bits, got {key_length!r}."
         )
 
 
@@ -297,7 +294,7 @@ class Encrypted:
         if not isinstance(other, Encrypted):
             return NotImplemented
         if other.public_key.n != self.public_key.n:
-            raise ValueError("Ciphertexts under different keys cannot be added; both must be under one public key.")
+            raise ValueError("Ciphertexts must be under one public key to be added, got different ones.")
         return EncryptedSum(self.value * other.value % self.public_key.modulus_squared, self.public_key)
 
     def plus(self, plaintext: int) -> EncryptedSum:
@@ -351,7 +348,7 @@ class Ciphertext(Encrypted):
 
     def __init__(self, content: EncryptedSum, factor: BlindingFactor) -> None:
         if factor.public_key.n != content.public_key.n:
-            raise ValueError("The blinding factor belongs to another public key; it must be made for the sum's own.")
+            raise ValueError("The blinding factor must be made for the sum's public key, got another's.")
         self._public_key = content.public_key
         self._value = content.value * factor.spend() % content.public_key.modulus_squared
 
@@ -372,7 +369,7 @@ class Ciphertext(Encrypted):
         """What another party sent; see `column_from_bytes` for what is refused."""
         if len(data) != public_key.ciphertext_bytes:
             raise ValueError(
-                f"A ciphertext has {len(data)} bytes; under this key it must have {public_key.ciphertext_bytes}."
+                f"A ciphertext must have {public_key.ciphertext_bytes} bytes under this key, got {len(data)}."
             )
         return column_from_bytes(data, public_key)[0]
 
@@ -412,7 +409,7 @@ def column_from_bytes(data: bytes, public_key: PublicKey) -> list[Ciphertext]:
     """
     width = public_key.ciphertext_bytes
     if len(data) % width:
-        raise ValueError(f"An encrypted column has {len(data)} bytes; it must be a multiple of {width}.")
+        raise ValueError(f"An encrypted column must be a multiple of {width} bytes, got {len(data)}.")
     received, product, n = [], mpz(1), public_key.modulus
     for at in range(0, len(data), width):
         value = mpz(int.from_bytes(data[at : at + width], "big"))
@@ -440,7 +437,7 @@ def sum_of_columns(columns: list[bytes], public_key: PublicKey) -> list[mpz]:
     """Row-wise sums of columns that other parties sent, for a kernel of this party: they are not blinded anew."""
     if len({len(column) for column in columns}) != 1:
         lengths = " and ".join(str(len(column)) for column in columns)
-        raise ValueError(f"Encrypted columns of {lengths} bytes cannot be added; lengths must agree.")
+        raise ValueError(f"Encrypted columns must be of one length to be added, got {lengths} bytes.")
     first, *others = ([c.value for c in column_from_bytes(column, public_key)] for column in columns)
     for other in others:
         first = [a * b % public_key.modulus_squared for a, b in zip(first, other)]
@@ -567,7 +564,7 @@ class OwnerEncryption(_Owner):
         call lays down.
         """
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
-            raise ValueError("A plaintext does not fit the key; its magnitude must be below n / 2.")
+            raise ValueError("A plaintext must be below n / 2 in magnitude, got one that does not fit the key.")
         return encrypt_with(self._factors(len(plaintexts), expected), plaintexts)
 
     def _factors(self, count: int, expected: int) -> list[BlindingFactor]:

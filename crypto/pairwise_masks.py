@@ -53,7 +53,7 @@ class AgreementKey:
             ValueError: it is malformed, of low order, or one's own.
         """
         if public_key == self.public_bytes:
-            raise ValueError(f"The public key of {whose} is one's own; every party must make its own key.")
+            raise ValueError(f"The public key of {whose} is one's own. Every party makes its own key.")
         secret = _exchange(self._private, public_key, whose)
         name = session.encode("utf-8")
         both = b"".join(sorted((self.public_bytes, bytes(public_key))))
@@ -110,7 +110,7 @@ class PairwiseMasks:
         if public_keys.get(name) != key.public_bytes:
             raise ValueError(f"The public keys list another key for {name} than its own; they were changed.")
         if len(set(public_keys.values())) != len(public_keys):
-            raise ValueError("Two parties sent one public key; every party must make its own.")
+            raise ValueError("Two parties sent one public key. Every party makes its own.")
         self.name = name
         self._pair_keys = {
             other: key.shared_with(public_key, session, other)
@@ -164,7 +164,7 @@ def _checked_steps(steps: IntArray) -> IntArray:
     steps = np.asarray(steps)
     if steps.dtype != np.int64 or steps.ndim != 1 or not 0 < len(steps) <= MAX_WORDS:
         raise ValueError(
-            f"steps are {steps.dtype} of shape {steps.shape}; they must be an int64 vector, 1 to {MAX_WORDS} long."
+            f"steps must be an int64 vector, 1 to {MAX_WORDS} long, got {steps.dtype} of shape {steps.shape}."
         )
     return np.ascontiguousarray(steps)
 
@@ -172,7 +172,7 @@ def _checked_steps(steps: IntArray) -> IntArray:
 def check_round(number: int) -> None:
     """Refuse what is no number of a round."""
     if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 1 << 63:
-        raise ValueError(f"round_number is {number!r}; it must be a whole number from 0 to 2^63 - 1.")
+        raise ValueError(f"round_number must be a whole number from 0 to 2^63 - 1, got {number!r}.")
 
 
 def _occasion(round_number: int, names: set[str]) -> bytes:

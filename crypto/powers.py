@@ -212,7 +212,7 @@ def powers_product(ciphertexts: Sequence[mpz], exponents: IntArray, modulus: mpz
     products are *not* blinded anew: the caller does that before they leave the party.
     """
     if exponents.shape[0] != len(ciphertexts):
-        raise ValueError(f"{exponents.shape[0]} rows of exponents for {len(ciphertexts)} ciphertexts; they must agree.")
+        raise ValueError(f"Rows of exponents must be one per ciphertext, {len(ciphertexts)}, got {exponents.shape[0]}.")
     if exponents.size and not -_LARGEST < int(exponents.min()) <= int(exponents.max()) < _LARGEST:
         raise ValueError("An exponent reaches 2^61 in magnitude; fixed-point features lie far below.")
     n, ring = _root(modulus), ring_for(modulus)

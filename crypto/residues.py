@@ -65,7 +65,7 @@ class ResidueSystem:
     def join(self, remainders: Sequence[int]) -> int:
         """The number in [0, product) with these remainders, one for each modulus."""
         if len(remainders) != len(self.moduli):
-            raise ValueError(f"{len(remainders)} remainders for {len(self.moduli)} moduli; their numbers must agree.")
+            raise ValueError(f"Remainders must be one per modulus, {len(self.moduli)}, got {len(remainders)}.")
         return sum(int(remainder) * unit for remainder, unit in zip(remainders, self._units)) % self.product
 
     def split(self, number: int) -> list[int]:
@@ -157,7 +157,7 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
     """
     sealed = column_from_bytes(message, private_key.public_key)
     if len(sealed) != outputs:
-        raise ValueError(f"The message holds {len(sealed)} masked sums; there must be {outputs}.")
+        raise ValueError(f"The message must hold {outputs} masked sums, got {len(sealed)}.")
     return _remainders(list(map(int, private_key.decrypt_all(sealed))), layout.system)
 
 

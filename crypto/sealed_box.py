@@ -200,7 +200,7 @@ def _or_none(opened: Callable[..., bytes], *arguments: bytes) -> bytes | None:
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
     """Raises `ValueError` unless each box is ``size`` bytes."""
     if odd := sum(not isinstance(box, bytes) or len(box) != size for box in boxes):
-        raise ValueError(f"{odd} of {len(boxes)} messages have another size than {size} bytes; all must have it.")
+        raise ValueError(f"Messages must have {size} bytes, got another size in {odd} of {len(boxes)}.")
 
 
 _AT_ONCE = 1024

@@ -269,7 +269,7 @@ class SharedDescent:
     def _placed(self, own: ObjectArray) -> ObjectArray:
         joint: ObjectArray = np.zeros(self._layout.dimension, dtype=object)
         if len(joint[self._columns]) != len(own):
-            raise ValueError(f"{len(own)} own weights for {len(joint[self._columns])} own columns; they must agree.")
+            raise ValueError(f"Own weights must be one per own column, {len(joint[self._columns])}, got {len(own)}.")
         joint[self._columns] = own
         return joint
 

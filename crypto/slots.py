@@ -82,7 +82,7 @@ class SlotLayout:
 
     def __post_init__(self) -> None:
         if self.value_bits < 1:
-            raise ValueError(f"value_bits is {self.value_bits!r}; a slot needs values of at least 1 bit.")
+            raise ValueError(f"value_bits must be at least 1, got {self.value_bits!r}.")
         if self.slots < 1:
             room = self.key_length - 1 - (self.slot_bits - self.value_bits)
             raise ValueError(
@@ -200,7 +200,5 @@ def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Sequence[int], public_
         slots.extend(value >> (SLOT_BITS * at) & ((1 << SLOT_BITS) - 1) for at in range(per_ciphertext))
     sums = [slot - mask - (1 << PRODUCT_BITS) for slot, mask in zip(slots, masks)]
     if len(slots) < len(masks) or any(abs(value) >= 1 << PRODUCT_BITS for value in sums):
-        raise ValueError(
-            "The arbiter's answer does not fit the masks that were sent; it must decrypt what it received."
-        )
+        raise ValueError("The arbiter's answer does not fit the masks that were sent, so it is no decryption of them.")
     return sums

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite
+from fate_dp.privacy.validation import InvalidArgument, positive
 
 
 def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[float, ...]:
@@ -27,11 +27,9 @@ def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[
 def check_prior(prior: Mapping, maximum: float) -> None:
     """Two classes or more, probabilities above 0 that add to 1 within 1e-9, and a maximum above 0."""
     if len(prior) < 2:
-        raise InvalidArgument(f"the prior has {len(prior)} classes; it needs at least 2.")
+        raise InvalidArgument.of("number of classes of the prior", len(prior), "at least 2")
     for value, probability in prior.items():
-        if not is_finite(probability) or not probability > 0:
-            raise InvalidArgument(f"the prior of class {value} is {probability!r}; it must be a number greater than 0.")
+        positive(f"prior of class {value}", probability)
     if abs(sum(prior.values()) - 1) > 1e-9:
-        raise InvalidArgument(f"the prior adds to {sum(prior.values()):.10g}; it must add to 1.")
-    if not is_finite(maximum) or not maximum > 0:
-        raise InvalidArgument(f"maximum is {maximum!r}; it must be a number greater than 0.")
+        raise InvalidArgument(f"sum of the prior must be 1, got {sum(prior.values()):.10g}.")
+    positive("maximum", maximum)

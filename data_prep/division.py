@@ -47,10 +47,9 @@ class Shares:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
-            raise CannotDivide("shares are empty; there must be one for each party.")
+            raise CannotDivide(refusal("shares", (), "one for each party"))
         for value in self.values:
-            if not is_finite(value) or not value > 0:
-                raise CannotDivide(f"a share is {value!r}; each must be a number greater than 0.")
+            positive("a share", value, error=CannotDivide)
         self._whole()
 
     @classmethod
@@ -61,9 +60,8 @@ class Shares:
         except CannotDivide:
             raise
         except ValueError:
-            raise CannotDivide(
-                f"shares are {text!r}; they must be numbers with commas between, like 25,25,50."
-            ) from None
+            allowed = "numbers with commas between, such as 25,25,50"
+            raise CannotDivide(refusal("shares", text, allowed)) from None
 
     @property
     def fractions(self) -> np.ndarray:
@@ -86,7 +84,7 @@ class Shares:
         for total_of_all, tolerance in TOLERANCES.items():
             if abs(total - total_of_all) <= tolerance:
                 return total_of_all
-        raise CannotDivide(f"shares are {self}, which add to {total:.10g}; they must add to 1 or to 100.")
+        raise CannotDivide(f"sum of shares must be 1 or 100, got {total:.10g} from {self}.")
 
     def __str__(self) -> str:
         return "/".join(f"{value:.10g}" for value in self.values)
@@ -151,7 +149,7 @@ def split_train_test(
     """
     check_table(frame, label, id)
     if not is_finite(test_share) or not 0 < test_share < 1:
-        raise InvalidArgument(f"test_share is {test_share!r}; it must lie between 0 and 1.")
+        raise InvalidArgument.of("test_share", test_share, "a number between 0 and 1, both excluded")
     held_out = np.zeros(len(frame), dtype=bool)
     for value, rows in rows_by_value(frame[label], frame[id]).items():
         count = held_out_rows(len(rows), test_share)
@@ -185,10 +183,12 @@ def check_table(frame: pandas.DataFrame, label: str, id: str) -> None:
         if column not in frame.columns:
             raise InvalidArgument(f"the table has no column {column!r}.")
         if frame[column].isna().any():
-            raise InvalidArgument(f"{int(frame[column].isna().sum())} rows have no {column}; every row needs one.")
+            raise InvalidArgument(f"{int(frame[column].isna().sum())} rows have no {column}. Every row needs one.")
     repeated = frame[id].astype(str).duplicated()
     if repeated.any():
-        raise InvalidArgument(f"id {frame[id][repeated.to_numpy()].iloc[0]} occurs more than once; ids must be unique.")
+        raise InvalidArgument(
+            f"id {frame[id][repeated.to_numpy()].iloc[0]} occurs more than once. Keep one row for each id."
+        )
     if not frame.index.is_unique:
         raise InvalidArgument("the table's index repeats a value; reset it first.")
 

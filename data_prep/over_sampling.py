@@ -331,8 +331,8 @@ def rows_to_add(labels: np.ndarray, neighbours: int) -> tuple:
 def check_features(features: np.ndarray, labels: np.ndarray) -> None:
     """A table of finite numbers with one label per row."""
     if features.ndim != 2 or labels.shape != features.shape[:1]:
-        shapes = f"{features.shape} and {labels.shape}"
-        raise InvalidArgument(f"features and labels have the shapes {shapes}; they must be (n, m) and (n,).")
+        shapes = features.shape, labels.shape
+        raise InvalidArgument.of("shapes of features and labels", shapes, "(n, m) and (n,)")
     unfit = ~(np.abs(features) <= MAX_VALUE).all(axis=1)
     if unfit.any():
         count = int(unfit.sum())

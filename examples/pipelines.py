@@ -1,4 +1,8 @@
-"""Pipelines of the jobs in conf/ that are not the demo's, and their predictions; benchmarks and tests run them as well."""
+"""Pipelines of the jobs in conf/ that are not the demo's, and their predictions; benchmarks and tests run them as well.
+
+Most are *horizontal*: guest and hosts have the same columns of different records, and an arbiter adds up models or
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.pipelines.jobs.ready import (
-    Federation,
     Parties,
     Tables,
     TrainingPlan,
@@ -17,12 +20,52 @@ from fate_dp.pipelines.jobs.ready import (
     new_pipeline,
     reader_of,
 )
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
     from fate_client.pipeline.components.fate import Reader
 
     from fate_dp.pipelines.clients import DPHomoNN
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Party ids of a horizontal job; every data party holds rows of its own with the same columns.
+
+    ``shuffler`` is a host without data that mixes messages, for `clients.Shuffler` and for trainings with aggregation
+    shuffle.
+    """
+
+    guest: str = "9999"
+    hosts: tuple[str, ...] = ("10000", "9998")
+    arbiter: str = "10001"
+    shuffler: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hosts, (tuple, list)) or not self.hosts:
+            raise InvalidArgument.of("hosts", self.hosts, "a list of at least one party id")
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+        members = self.data_parties()
+        for role, party_id in (*members, ("arbiter", self.arbiter)):
+            if not isinstance(party_id, str) or not PARTY_ID.fullmatch(party_id):
+                raise InvalidArgument.of(f"party id of the {role}", party_id, "1 to 64 letters, digits and underscores")
+        if len({party_id for _, party_id in members}) < len(members):
+            ids = tuple(party_id for _, party_id in members)
+            raise InvalidArgument.of("ids of the data parties", ids, "different from each other")
+
+    @property
+    def all_hosts(self) -> list[str]:
+        return [*self.hosts, *([self.shuffler] if self.shuffler else [])]
+
+    def data_parties(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of role and party id, the guest first."""
+        return (("guest", self.guest), *(("host", host) for host in self.hosts))
+
+    def at_training(self, aggregation: str) -> dict[str, Any]:
+        """All parties of a training with differential privacy as fate_client's `runtime_parties`."""
+        hosts = self.all_hosts if aggregation == "shuffle" else list(self.hosts)
+        return {"guest": self.guest, "host": hosts, "arbiter": self.arbiter}
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def contribution_sums(features: ArrayLike, weights: ArrayLike) -> Integers:
     """
     features, weights = np.asarray(features, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if features.ndim != 2 or weights.shape != features.shape[1:]:
-        raise InvalidArgument(f"weights have shape {weights.shape} but must be one per column of {features.shape}.")
+        raise InvalidArgument.of("weights", weights, f"one per column of {features.shape}")
     with np.errstate(over="ignore", invalid="ignore"):
         return normalised_sums(np.abs(features * weights))
 
@@ -141,7 +141,7 @@ def adaptive_scales(contributions: ArrayLike, power: float = -0.5) -> Floats:
     """
     means = np.asarray(contributions, dtype=np.float64)
     if means.ndim != 1 or not means.size or not np.isfinite(means).all():
-        raise InvalidArgument("contributions must be finite numbers, one per feature.")
+        raise InvalidArgument.of("contributions", means, "finite numbers, one per feature")
     logarithms = power * np.log(np.clip(means, 1 / (4 * means.size), 1.0))
     scales: Floats = np.exp(logarithms - logarithms.mean())
     return scales

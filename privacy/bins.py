@@ -55,7 +55,7 @@ class ColumnBins:
         if self.categories is not None:
             object.__setattr__(self, "categories", _distinct(f"categories of {self.name!r}", self.categories))
             if self.cuts:
-                raise InvalidArgument(f"{self.name!r} has cut points and categories but must have one of the two.")
+                raise InvalidArgument.of(f"bins of {self.name!r}", "both", "cut points or categories")
 
     @property
     def count(self) -> int:
@@ -131,10 +131,10 @@ class TableBins:
         """Raise ``InvalidArgument`` unless all columns are ``ColumnBins`` with names of their own."""
         names = [column.name for column in self.columns if isinstance(column, ColumnBins)]
         if not isinstance(self.columns, tuple) or len(names) < len(self.columns):
-            raise InvalidArgument("columns of a table's bins must be a tuple of ColumnBins.")
+            raise InvalidArgument.of("columns", self.columns, "a tuple of ColumnBins")
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
-            raise InvalidArgument(f"Column {twice[0]!r} has bins twice but must have them once.")
+            raise InvalidArgument(f"Column {twice[0]!r} has bins twice.")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -227,7 +227,7 @@ def _finite(name: str, numbers: object) -> tuple[float, ...]:
     if not isinstance(numbers, list | tuple) or not all(is_finite(number) for number in numbers):
         raise InvalidArgument.of(name, numbers, "a list of finite numbers")
     if len(numbers) > MAX_BINS - 2:
-        raise InvalidArgument(f"{name} has {len(numbers)} numbers but must have at most {MAX_BINS - 2}.")
+        raise InvalidArgument.of(f"number of {name}", len(numbers), f"at most {MAX_BINS - 2}")
     return tuple(float(number) for number in numbers)
 
 

@@ -29,9 +29,7 @@ def read(path: Path) -> tuple[Any, str]:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")), where
     except OSError as error:
-        raise InvalidArgument(
-            f"{where} cannot be read ({error.strerror}) but must declare what is guaranteed."
-        ) from error
+        raise InvalidArgument(f"{where} declares what is guaranteed and cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it is no text"
         place = where if mark is None else f"{where}:{mark.line + 1}"
@@ -62,7 +60,7 @@ class Rules:
         ]
         if not isinstance(content, dict) or set(content) != set(names):
             found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
-            raise InvalidArgument(f"{where} must have the fields {', '.join(names)}, each once, but has {found}.")
+            raise InvalidArgument.of(f"fields of {where}", found, f"{', '.join(names)}, each once")
         hints = typing.get_type_hints(kind)
         return kind(**{name: self._value(hints[name], name, content[name], where) for name in names})
 
@@ -76,7 +74,7 @@ class Rules:
             return value
         expected = {tuple: list, Mapping: dict}.get(cast(Any, origin), origin or kind)
         if self.exact and type(value) is not expected:
-            raise InvalidArgument(f"{name} in {where} is {type(value).__name__} but must be {expected.__name__}.")
+            raise InvalidArgument.of(f"type of {name} in {where}", type(value).__name__, expected.__name__)
         if type(value) is not expected or not (self.exact or value or name in self.may_be_empty or kind is bool):
             raise InvalidArgument.of(f"{name} in {where}", value, f"{SORTS.get(expected, expected)} that is not empty")
         if kind is str:

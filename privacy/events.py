@@ -140,11 +140,11 @@ class GroupedGaussian:
             given = getattr(self, name)
             values = tuple(given) if isinstance(given, Iterable) else ()
             if not values or not all(is_finite(value) and float(value) > 0 for value in values):
-                raise InvalidEvent(f"{name} is {given!r} but must hold finite numbers greater than 0.")
+                raise InvalidEvent(refusal(name, given, "finite numbers greater than 0"))
             object.__setattr__(self, name, tuple(map(float, values)))
         if len(self.sensitivities) != len(self.sigmas):
             raise InvalidEvent(
-                f"sigmas has {len(self.sigmas)} values but must have one per group, {len(self.sensitivities)}."
+                refusal("number of sigmas", len(self.sigmas), f"{len(self.sensitivities)}, one per group")
             )
 
 
@@ -177,9 +177,7 @@ class FixedSizeSampledGaussian(_Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_size > self.records:
-            raise InvalidEvent(
-                f"batch_size is {self.batch_size} but must be at most the number of records, {self.records}."
-            )
+            raise InvalidEvent(refusal("batch_size", self.batch_size, f"at most the number of records, {self.records}"))
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class NotPrivate:
 
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason.strip():
-            raise InvalidEvent(f"reason is {self.reason!r} but must say in words why nothing is guaranteed.")
+            raise InvalidEvent(refusal("reason", self.reason, "text that says why nothing is guaranteed"))
 
 
 Process: TypeAlias = (
@@ -256,7 +254,7 @@ class Event:
         given: object = self.observers
         names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
         if not names or not all(name in OBSERVERS for name in names):
-            raise InvalidEvent(f"observers is {given!r} but must hold one or more of {', '.join(OBSERVERS)}.")
+            raise InvalidEvent(refusal("observers", given, f"one or more of {', '.join(OBSERVERS)}"))
         object.__setattr__(self, "observers", tuple(sorted(map(Observer, set(names)))))
         if isinstance(self.process, REPLACE_ONE_ONLY) and self.relation != REPLACE_ONE:
             raise InvalidEvent(refusal("relation", self.relation, f"{REPLACE_ONE} for {self.mechanism}"))

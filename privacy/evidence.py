@@ -38,12 +38,10 @@ class BinTable:
         for name in ("events", "others"):
             numbers = np.asarray(getattr(self, name), dtype=np.float64)
             if numbers.ndim != 1 or not numbers.size or not np.isfinite(numbers).all():
-                raise InvalidArgument(f"{name} must be a finite number for each of at least one bin.")
+                raise InvalidArgument.of(name, numbers, "a finite number for each of at least one bin")
             object.__setattr__(self, name, numbers)
         if self.events.shape != self.others.shape:
-            raise InvalidArgument(
-                f"others has {self.others.size} numbers but must have one for each bin, {self.events.size}."
-            )
+            raise InvalidArgument.of("number of others", self.others.size, f"{self.events.size}, one for each bin")
 
     @property
     def totals(self) -> Floats:

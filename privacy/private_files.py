@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .validation import InvalidArgument
+from .validation import InvalidArgument, refusal
 
 HOME_VARIABLE = "FATE_DP_HOME"
 KEY_FILE, LEDGER_FILE, POLICY_FILE = "flip.key", "ledger.sqlite", "policy.yaml"
@@ -141,20 +141,20 @@ def _open_without_following(path: Path) -> int:
         # Non-blocking, because opening a named pipe would otherwise wait for a writer.
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as error:
-        raise UnsafeKeyFile(f"The key file {path} cannot be read by this user and must belong to it.") from error
+        raise UnsafeKeyFile(f"This user cannot read the key file {path}. Make this user its owner.") from error
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise UnsafeKeyFile(f"The key file {path} is a symbolic link but must be a regular file.") from error
+        raise UnsafeKeyFile(f"The key file {path} must be a regular file, got a symbolic link.") from error
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISREG(status.st_mode):
-        raise UnsafeKeyFile(f"The key file {path} is not a regular file.")
+        raise UnsafeKeyFile(f"The key file {path} must be a regular file.")
     if status.st_uid != os.geteuid():
-        raise UnsafeKeyFile(f"The key file {path} belongs to user {status.st_uid} but must belong to {os.geteuid()}.")
+        raise UnsafeKeyFile(refusal(f"The owner of the key file {path}", status.st_uid, f"user {os.geteuid()}"))
     if mode & 0o077:
-        raise UnsafeKeyFile(f"The key file {path} has mode {mode:04o}, open to group or others, but must have 0600.")
+        raise UnsafeKeyFile(f"The mode of the key file {path} must be 0600, got {mode:04o}. Run chmod 600 on it.")
     if status.st_size != KEY_BYTES:
-        raise UnsafeKeyFile(f"The key file {path} has {status.st_size} bytes but must have {KEY_BYTES}.")
+        raise UnsafeKeyFile(refusal(f"The size of the key file {path}", status.st_size, f"{KEY_BYTES} bytes"))

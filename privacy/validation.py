@@ -20,17 +20,20 @@ PARTY_ID = re.compile(r"[0-9A-Za-z_]{1,64}")
 
 
 class InvalidArgument(ValueError):
-    """An argument is not what it must be: one sentence that names it, its value and what is allowed."""
+    """An argument is not what it must be: one sentence that names it, what is allowed and its value, and the cure."""
 
     @classmethod
-    def of(cls, name: str, value: object, allowed: str) -> InvalidArgument:
+    def of(cls, name: str, value: object, allowed: str, cure: str = "") -> InvalidArgument:
         """The error of the argument ``name``, whose ``value`` must be ``allowed``."""
-        return cls(refusal(name, value, allowed))
+        return cls(refusal(name, value, allowed, cure))
 
 
-def refusal(name: str, value: object, allowed: str) -> str:
-    """The sentence that refuses the ``value`` of the argument ``name``."""
-    return f"{name} is {value!r} but must be {allowed}."
+def refusal(name: str, value: object, allowed: str, cure: str = "") -> str:
+    """The sentence that refuses the ``value`` of the argument ``name``, and the one that says what to do."""
+    # An array by its kind: its numbers may be records.
+    is_array = hasattr(value, "dtype") and hasattr(value, "__setitem__")
+    got = f"shape {tuple(value.shape)} and type {value.dtype}" if is_array else repr(value)
+    return f"{name} must be {allowed}, got {got}. {cure}".rstrip()
 
 
 def is_real(value: object) -> TypeGuard[float]:

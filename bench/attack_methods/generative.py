@@ -109,7 +109,7 @@ class GeneratingParty:
         self.options = options or GeneratorOptions()
         self.target, self.claimed = whole("target", target, 0), whole("claimed", claimed, 0)
         if target == claimed:
-            raise InvalidArgument(f"claimed is {claimed} but must be another class than the target.")
+            raise InvalidArgument.of("claimed", claimed, "another class than the target")
         self._module = deepcopy(module).eval().requires_grad_(False)
         if classes_of(self._module) <= max(target, claimed):
             raise InvalidArgument(
@@ -176,7 +176,7 @@ def class_representative(model: ReleasedModel, target: int, options: InversionOp
     """
     options, classes = options or InversionOptions(), classes_of(model.module)
     if whole("target", target, 0) >= classes:
-        raise InvalidArgument(f"target is {target} but must be below the number of the model's outputs, {classes}.")
+        raise InvalidArgument.of("target", target, f"below the number of the model's outputs, {classes}")
     pixels = torch.full((1, SIDE**2), 0.5, requires_grad=True)
     optimizer = torch.optim.Adam([pixels], options.rate)
     for _ in range(options.steps):

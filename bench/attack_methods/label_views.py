@@ -56,9 +56,9 @@ class GuessView(LabelView):
 
     def __post_init__(self) -> None:
         if not self.sealed:
-            raise InvalidArgument("sealed is empty but must have one entry for each record.")
+            raise InvalidArgument.of("sealed", (), "one entry for each record")
         if len(self.guesses) != 2:
-            raise InvalidArgument(f"guesses holds {len(self.guesses)} ciphertexts but must hold those of 0 and 1.")
+            raise InvalidArgument.of("number of guesses", len(self.guesses), "2, the ciphertexts of 0 and 1")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,9 +141,7 @@ class LeafView(LabelView):
     def __post_init__(self) -> None:
         leaves = np.array(self.leaves)
         if leaves.ndim != 2 or not leaves.size or not np.issubdtype(leaves.dtype, np.integer):
-            raise InvalidArgument(
-                f"leaves has shape {leaves.shape} and type {leaves.dtype} but must be whole numbers (rows, trees)."
-            )
+            raise InvalidArgument.of("leaves", leaves, "whole numbers (rows, trees)")
         leaves = leaves.astype(np.int64)
         leaves.flags.writeable = False
         object.__setattr__(self, "leaves", leaves)
@@ -233,7 +231,7 @@ def frozen(view: Any, name: str, shape: tuple[int | None, ...]) -> None:
     )
     if not fits or not np.isfinite(values).all():
         wanted = ", ".join("any" if length is None else str(length) for length in shape)
-        raise InvalidArgument(f"{name} has shape {values.shape} but must be finite numbers of shape ({wanted}).")
+        raise InvalidArgument.of(name, values, f"finite numbers of shape ({wanted})")
     values.flags.writeable = False
     object.__setattr__(view, name, values)
 
@@ -241,10 +239,8 @@ def frozen(view: Any, name: str, shape: tuple[int | None, ...]) -> None:
 def _known_labels(view: Any, rows: int, fewest: int) -> None:
     known, labels = np.asarray(view.known), np.asarray(view.known_labels)
     if len(known) != len(labels) or len(np.unique(known)) != len(known) or len(known) < fewest:
-        raise InvalidArgument(
-            f"known names {len(known)} records for {len(labels)} labels but must name at least {fewest} different ones, one "
-            "for each label."
-        )
+        allowed = f"{len(labels)}, one for each label, at least {fewest} and all different"
+        raise InvalidArgument.of("number of known records", len(known), allowed)
     if not np.isin(labels, (0, 1)).all():
         raise InvalidArgument("known_labels holds a value other than 0 and 1.")
     _places(known, rows)

@@ -53,16 +53,14 @@ class References:
                 f"{self.members.dtype} but need one row for each of at least 1 model, and members as booleans."
             )
         if not np.isfinite(self.confidences).all():
-            raise InvalidArgument("References hold confidences that are NaN or infinite but must be finite.")
+            raise InvalidArgument("Confidences of references must be finite, got NaN or infinite ones.")
 
     def of(self, candidates: Array) -> Array:
         """The target's confidences (n,), checked against these."""
         candidates = np.asarray(candidates, dtype=np.float64)
         if candidates.shape != self.confidences.shape[1:] or not np.isfinite(candidates).all():
-            raise InvalidArgument(
-                f"The target's confidences have shape {candidates.shape} but must be "
-                f"{self.confidences.shape[1]} finite numbers, one for each candidate of the references."
-            )
+            allowed = f"{self.confidences.shape[1]} finite numbers, one for each candidate of the references"
+            raise InvalidArgument.of("The target's confidences", candidates, allowed)
         return candidates
 
 
@@ -138,10 +136,9 @@ class PublicConfidences:
 
     def __post_init__(self) -> None:
         if self.references.ndim != 2 or self.references.shape[1:] != self.target.shape or not len(self.target):
-            raise InvalidArgument(
-                f"Public confidences have shapes {self.target.shape} and {self.references.shape} but must be those of the "
-                "same records, at least 1, by the target and by each reference model."
-            )
+            shapes = self.target.shape, self.references.shape
+            allowed = "of the same records, at least 1, by the target and by each reference model"
+            raise InvalidArgument.of("shapes of public confidences", shapes, allowed)
 
 
 GAMMA = 2.0

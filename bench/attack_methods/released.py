@@ -57,9 +57,7 @@ class ReleasedModel:
             blocks = torch.from_numpy(np.asarray(features, dtype=np.float32)).split(RECORDS_AT_ONCE)
             outputs = torch.cat([self.module(block) for block in blocks]).double()
         if outputs.dim() != 2 or outputs.shape[1] < 2:
-            raise InvalidArgument(
-                f"The released model gives outputs of shape {tuple(outputs.shape)} but must give at least 2 logits a record."
-            )
+            raise InvalidArgument.of("outputs of the released model", outputs, "at least 2 logits a record")
         return torch.log_softmax(outputs, dim=1)
 
     def confidences(self, features: NDArray[np.float32], labels: Labels) -> Array:

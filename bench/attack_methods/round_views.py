@@ -78,10 +78,8 @@ def noised_view(
         epsilon: of the whole training, in nats, at ``terms.delta``.
     """
     if terms.aggregation != SECURE_SUM or terms.unit != RECORD or len(terms.clips) != 1 or terms.scales is not None:
-        raise InvalidArgument(
-            f"terms are of aggregation {terms.aggregation}, unit {terms.unit} and {len(terms.clips)} clips but must be of "
-            "secure_sum and record, with one clip and no scales."
-        )
+        given = terms.aggregation, terms.unit, len(terms.clips)
+        raise InvalidArgument.of("terms", given, "of secure_sum and record, with one clip and no scales")
     count, clip, weights = len(features), terms.clips[0], flat_weights(module)
     # All attacked records were drawn, which their owners' coins decided and the informed server knows.
     drawn = replace(terms, records=count, batch_size=count, client_records=None)

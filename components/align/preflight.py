@@ -150,7 +150,7 @@ def _check_labels(frame: DataFrame) -> None:
     worst = labels.mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0)).reduce(max)
     if not worst < LARGEST:
         raise ValueError(
-            f"A label is missing or not below {LIMIT:g} in magnitude; every record of the guest must have one."
+            f"A label is missing or not below {LIMIT:g} in magnitude. Every record of the guest needs one that is."
         )
 
 

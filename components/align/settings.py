@@ -37,15 +37,13 @@ def hide_size(value: object) -> HideSize | None:
     epsilon = number("hide_size.epsilon", filled["epsilon"], above=0, at_most=MAX_EPSILON)
     delta = number("hide_size.delta", filled["delta"], above=0)
     if delta >= 1:
-        raise Refusal(f"hide_size.delta is {delta!r}; it must be a finite number above 0 and below 1.")
+        raise Refusal.of("hide_size.delta", delta, "a finite number above 0 and below 1")
     least = pool_size(epsilon, delta)
     if filled["pool"] is None:
         return HideSize(epsilon, charged_delta(epsilon, least), least)
     pool = check_pool(filled["pool"])
     if pool < least:
-        raise Refusal(
-            f"hide_size.pool is {pool}; with epsilon {epsilon:g} and delta {delta:g} it must be at least {least}."
-        )
+        raise Refusal.of("hide_size.pool", pool, f"at least {least} with epsilon {epsilon:g} and delta {delta:g}")
     return HideSize(epsilon, charged_delta(epsilon, pool), pool)
 
 

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.events import Event, Unit, event_after_over_sampling
 from fate_dp.privacy.labels.flipback import are_marked
 from fate_dp.privacy.ledger.datasets import LABELS
-from fate_dp.privacy.ledger.policy import Policy, load_policy
+from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
 from fate_dp.privacy.private_files import (
     KEY_FILE,
     LEDGER_FILE,
@@ -32,14 +33,12 @@ from fate_dp.privacy.private_files import (
 
 from .federation import Context
 from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
-from .job_files import tables_of_this_task
+from .job_files import origin_of_this_task, tables_of_this_task
 from .preflight import PrivateReason
 from .vocabulary import LABEL
 
 Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
-# In place of a source in tags of records whose labels nobody asks for; no declared source reads like it.
-RECORDS = "records"
 
 
 class JobReference(NamedTuple):
@@ -109,16 +108,25 @@ def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None
         labels: the account of the table's labels, as ``Ledger.remember_dataset`` takes it.
     """
     columns = frame.schema.columns.to_list()
-    tags = record_tag_stream(frame, home.key, id_space(home.policy, frame.schema.match_id_name))
+    tags = chain.from_iterable(record_tag_stream(frame, home.key, space) for space in record_spaces(home, key))
     name = home.ledger.remember_dataset(
         columns_name(columns), columns, records=tags, key_id=home.key_id, tables=tables_of_this_task(key), labels=labels
     )
     return Dataset(name, tuple(home.ledger.related(name)))
 
 
-def id_space(policy: Policy, id_column: str) -> str:
-    """Within which equal match ids are one record: all tables, but for id columns that the operator named as others'."""
-    return f"{RECORDS} of {id_column}" if id_column in policy.separate_ids else RECORDS
+def record_spaces(home: PartyHome, key: str | None = None) -> tuple[str, ...]:
+    """Within which equal match ids are one record: a name for each population that the rows may be of, for tags.
+
+    Args:
+        key: the task's data input that the rows came by; None for all of its inputs.
+    """
+    return spaces_of(home.policy.populations_of(origin_of_this_task(key)))
+
+
+def spaces_of(populations: Iterable[str]) -> tuple[str, ...]:
+    """The names for tags of these populations; that of the default one is as it always was, so that ledgers stay valid."""
+    return tuple(name if name == RECORDS else f"{RECORDS} of {name}" for name in sorted(populations))
 
 
 def has_synthetic_rows(frame: DataFrame) -> bool:
@@ -173,10 +181,10 @@ class Charges:
     ) -> None:
         self._home, self._job, self._frame = home_of(ctx), job_of(ctx), frame
         self._refusal, self._pending = refusal, list[int]()
-        self._reads_labels = reads_labels and frame.schema.label_name is not None
-        if self._reads_labels or label_source is not None:
+        self._reads_labels, labels = reads_labels, None
+        if frame.schema.label_name is not None and (reads_labels or label_source is not None):
             refuse_derived_labels(frame)
-        labels = label_source or (LABELS if self._reads_labels else None)
+            labels = label_source or LABELS
         self._dataset = remembered_dataset(self._home, frame, labels=labels)
         self.dataset = self._dataset.name
         self._labels = f"{LABELS}{self.dataset}" if labels == LABELS else labels

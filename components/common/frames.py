@@ -43,7 +43,7 @@ def label_blocks(frame: DataFrame) -> Table:
     """Table of float64 arrays (rows,): the label column. Raises ValueError if the labels are not numbers."""
     place = frame.data_manager.loc_block(frame.schema.label_name)
     if not frame.data_manager.get_block(place[0]).is_numeric():
-        raise ValueError(f"The label column {frame.schema.label_name!r} is not numeric; labels must be numbers.")
+        raise ValueError(f"The label column {frame.schema.label_name!r} must be numeric.")
     return frame.block_table.mapValues(lambda blocks: np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64))
 
 
@@ -215,7 +215,7 @@ def check_guest_table(frame: DataFrame) -> None:
     if frame.schema.label_name is None:
         raise Refusal("The guest's table has no label column; upload it with label_name set.")
     if label_blocks(frame).mapValues(lambda labels: bool(np.isnan(labels).any())).reduce(operator.or_):
-        raise ValueError("A label is missing; every record of the guest must have one.")
+        raise ValueError("A label is missing. Every record of the guest needs one.")
     check_training_table(frame)
 
 
@@ -296,7 +296,7 @@ def check_features(frame: DataFrame) -> tuple:
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     for name, smallest, largest, sound in zip(names, low, high, finite):
         if not sound:
-            raise bad_feature(name, "has a missing or infinite value; all values must be finite numbers")
+            raise bad_feature(name, "must be finite numbers, got a missing or infinite value")
         if max(-smallest, largest) >= FEATURE_LIMIT:
             raise bad_feature(name, f"reaches a magnitude of {FEATURE_LIMIT:g}; standardise the features")
     return low, high

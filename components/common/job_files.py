@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +93,8 @@ def outputs_read(channels: Mapping[str, object]) -> list[Document]:
 # made that from lies beside it, as for the party's earlier tasks, and where the job was submitted here,
 # ``JOBS/job/dag.yaml``. A process that was started otherwise, as a test's is, finds nothing, and nothing is refused for that.
 #
-# Names of tables are for people: they tell an operator which table a line or a refusal is about. No budget rests on them.
+# Names of tables tell an operator which table a line or a refusal is about, and whom its ids name; what FATE-Flow's files do
+# not tell may be anybody's.
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,8 @@ LEVELS = 6
 """Folders from a task's parameters up to that of its job."""
 READER = "reader"
 MAX_STEPS = 1000
+UNKNOWN = ""
+"""In place of a task, or of a table, where FATE-Flow's files do not tell."""
 
 
 @dataclass(frozen=True)
@@ -174,20 +177,31 @@ class JobFiles:
         Args:
             key: of the task's data input; None for all of them.
         """
-        found: set[str] = set()
-        seen: set[str] = set()
+        return tuple(sorted(set(self._sources(key)) - {UNKNOWN}))
+
+    def origin(self, key: str | None = None) -> tuple[str, ...] | None:
+        """`tables` where all rows come from these; None where some may come from elsewhere, such as an earlier job."""
+        found = set(self._sources(key))
+        return None if UNKNOWN in found or not found else tuple(sorted(found))
+
+    def _sources(self, key: str | None) -> Iterator[str]:
+        """Where rows of a data input come from, as far as FATE-Flow's files tell."""
         waiting = _producers(self._of(self.task), key)
-        while waiting and len(seen) < MAX_STEPS:
+        seen: set[str] = set()
+        while waiting:
             task = waiting.pop()
             if task in seen:
+                continue
+            if task == UNKNOWN or len(seen) == MAX_STEPS:
+                yield UNKNOWN
                 continue
             seen.add(task)
             content = self._of(task)
             if content.get("component") == READER:
                 given = content.get("parameters") or {}
-                found.add(f"{given.get('namespace')}/{given.get('name')}")
-            waiting += _producers(content, None)
-        return tuple(sorted(found))
+                yield f"{given.get('namespace')}/{given.get('name')}"
+            else:
+                waiting += _producers(content, None) or [UNKNOWN]
 
     def _of(self, task: str) -> Document:
         """What a task of this party was to do, in its last attempt."""
@@ -206,13 +220,24 @@ def tables_of_this_task(key: str | None = None) -> tuple[str, ...]:
     return () if files is None else files.tables(key)
 
 
+def origin_of_this_task(key: str | None = None) -> tuple[str, ...] | None:
+    """See `JobFiles.origin`; None, too, where FATE-Flow's files are out of reach."""
+    files = JobFiles.of_this_task()
+    return None if files is None else files.origin(key)
+
+
 def _producers(content: Document, key: str | None) -> list[str]:
-    """Names of the tasks whose output a task reads."""
+    """Names of this job's tasks whose output a task reads; `UNKNOWN` for what it reads from elsewhere."""
     inputs = (content.get("input_artifacts") or {}).get("data") or {}
     chosen = inputs.values() if key is None else [inputs.get(key)]
-    channels = [one for value in chosen for one in _listed(value)]
-    names = [channel.get("producer_task") for channel in channels]
-    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+    return [_producer(channel) for value in chosen for channel in _listed(value)]
+
+
+def _producer(channel: Document) -> str:
+    name = channel.get("producer_task")
+    # A stored table, or the output of another job, is told by these.
+    elsewhere = any(channel.get(word) for word in ("job_id", "namespace", "name", "dataset_id"))
+    return UNKNOWN if elsewhere or not isinstance(name, str) or Path(name).name != name else name
 
 
 def _listed(value: object) -> list[Document]:

@@ -48,12 +48,12 @@ def number(
     limits = {"above": above, "at least": at_least, "at most": at_most}
     wanted = " and ".join(f"{words} {limit}" for words, limit in limits.items() if limit is not None)
     kind = "whole" if whole else "finite"
-    raise Refusal(f"{field} is {value!r}; it must be a {kind} number {wanted}.".replace(" .", "."))
+    raise Refusal.of(field, value, f"a {kind} number {wanted}".rstrip())
 
 
 def choice(field: str, value: object, allowed: Sequence) -> Any:
     if value not in allowed:
-        raise Refusal(f"{field} is {value!r}; it must be one of {', '.join(map(str, allowed))}.")
+        raise Refusal.of(field, value, f"one of {', '.join(map(str, allowed))}")
     # A member of an enum of texts is equal to its text, but no message takes it.
     return str(value) if isinstance(value, str) else value
 
@@ -65,34 +65,34 @@ def name(field: str, value: object, allowed: Sequence) -> Any:
 
 def flag(field: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise Refusal(f"{field} is {value!r}; it must be true or false.")
+        raise Refusal.of(field, value, "true or false")
     return value
 
 
 def mapping(field: str, value: object, defaults: Mapping[str, object]) -> dict[str, Any]:
     """``value`` over ``defaults``; unknown keys are refused."""
     if not isinstance(value, dict):
-        raise Refusal(f"{field} is {value!r}; it must be a mapping with keys among {', '.join(defaults)}.")
+        raise Refusal.of(field, value, f"a mapping with keys among {', '.join(defaults)}")
     unknown = sorted(set(value) - set(defaults), key=str)
     if unknown:
-        raise Refusal(f"{field} has the unknown key {unknown[0]!r}; allowed are {', '.join(defaults)}.")
+        raise Refusal.of(f"a key of {field}", unknown[0], f"one of {', '.join(defaults)}")
     return {**deepcopy(dict(defaults)), **value}
 
 
 def classes(value: object) -> tuple[float, ...]:
     """Declared label classes: at least two different finite numbers, kept in ascending order."""
     if not isinstance(value, (list, tuple)) or len(value) < 2:
-        raise Refusal(f"classes is {value!r}; it must list at least two label values, for example [0, 1].")
+        raise Refusal.of("classes", value, "a list of at least two label values, such as [0, 1]")
     checked = sorted(number("classes", item) for item in value)
     if len(set(checked)) != len(checked):
-        raise Refusal(f"classes is {value!r}; each label value may be listed once.")
+        raise Refusal.of("classes", value, "different from each other")
     return tuple(checked)
 
 
 def label_source(value: Any) -> str:
     """``namespace/name/column`` of the table that the labels come from, as the guest's operator declared it."""
     if not is_source(value):
-        raise Refusal(f"label_source is {value!r}; it must read namespace/name/column.")
+        raise Refusal.of("label_source", value, "namespace/name/column")
     return value
 
 

@@ -21,6 +21,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, TypeVar
 
+from fate_dp.privacy.validation import refusal
+
 from .federation import Context, Document, others, party_name
 
 Result = TypeVar("Result")
@@ -46,6 +48,11 @@ class Refusal(ValueError):
     def __init__(self, message: str):
         super().__init__(message)
         self.public = message
+
+    @classmethod
+    def of(cls, field: str, value: object, allowed: str, cure: str = "") -> Refusal:
+        """As `InvalidArgument.of`."""
+        return cls(refusal(field, value, allowed, cure))
 
 
 class PrivateReason(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from fate_dp.privacy.labels.flips import (
     united,
 )
 
-from .charges import JobReference, PartyHome
+from .charges import JobReference, PartyHome, record_spaces, spaces_of
 from .federation import Document
 from .frames import DataFrame, content_digest, labelled_stream, record_tag_stream
 from .preflight import PrivateReason, Refusal
@@ -131,6 +132,11 @@ def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
         )
     if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
         raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")
+    if not of_common_records(home, [label_source]):
+        raise ValueError(
+            f"label_source {label_source} is of other records than the task's table, as their populations in the policy say; "
+            "set it to the label column of this table."
+        )
     declared = home.policy.source(label_source).columns
     strange = next((column for column in frame.schema.columns if declared is not None and column not in declared), None)
     if strange is not None:
@@ -212,7 +218,8 @@ def refuse_true_labels_of_released_records(home: PartyHome, frame: DataFrame) ->
     if frame.schema.label_name is None:
         return None
     known = []
-    for source in home.ledger.sources(home.key_id):
+    sources = of_common_records(home, home.ledger.sources(home.key_id))
+    for source in sources:
         if home.ledger.has_released(record_tag_stream(frame, home.key, source), source=source, key_id=home.key_id):
             found = _found(home, frame, source)
             if found is None:
@@ -222,14 +229,20 @@ def refuse_true_labels_of_released_records(home: PartyHome, frame: DataFrame) ->
                 )
             known.append(found)
     # Tags of another key link no record to what was released under it, so only labels that are known otherwise pass.
-    lost = home.ledger.sources_of_other_keys(home.key_id)
-    if lost and not any(_found(home, frame, source) for source in home.ledger.sources(home.key_id)):
+    lost = of_common_records(home, home.ledger.sources_of_other_keys(home.key_id))
+    if lost and not any(_found(home, frame, source) for source in sources):
         if _declared_public(home, frame) is None:
             raise _not_shown(
                 f"Flips of {lost[0]} were released under a key that is gone, so nobody can say whether the table's labels "
                 "are true ones of those records; predict without the label column, or on labels that were flipped anew."
             )
     return max(known, key=lambda one: one.epsilon) if known else _declared_public(home, frame)
+
+
+def of_common_records(home: PartyHome, sources: Iterable[str]) -> list[str]:
+    """Those of these label sources whose tables may have records in common with this task's, as their populations say."""
+    here, spaces = set(record_spaces(home)), home.policy.populations_of
+    return [source for source in sources if here.intersection(spaces_of(spaces([source.rpartition("/")[0]])))]
 
 
 def _not_shown(reason: str) -> PrivateReason:

@@ -130,14 +130,12 @@ def disclosure_of(component: str) -> ComponentDisclosure | None:
 def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
-        raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
+        raise InvalidArgument.of(f"component in {where}", found.component, repr(component))
     for field_name, conditions in (("known", found.known), *(("when", shown.when) for shown in found.shows)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
-                raise InvalidArgument(
-                    f"{field_name} in {where} is {dict(conditions)} but must name settings of {sorted(found.settings)}, each with a list "
-                    "of values, or not, is or below."
-                )
+                allowed = f"settings of {sorted(found.settings)}, each with a list of values, or not, is or below"
+                raise InvalidArgument.of(f"{field_name} in {where}", dict(conditions), allowed)
 
 
 def _is_condition(condition: object, settings: Mapping[str, object]) -> bool:

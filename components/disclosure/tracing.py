@@ -143,15 +143,14 @@ class Walk:
         for name, needed in waiting.items():
             missing = sorted(needed - set(tasks))
             if missing:
-                raise InvalidArgument(
-                    f"Task {name} reads an output of {missing[0]!r} but must read one of the job's tasks {sorted(tasks)}."
-                )
+                allowed = f"an output of one of the job's tasks {sorted(tasks)}"
+                raise InvalidArgument.of(f"The input of task {name}", missing[0], allowed)
         found: list[str] = []
         while waiting:
             ready = [name for name, needed in waiting.items() if needed <= set(found)]
             if not ready:
                 raise InvalidArgument(
-                    f"The tasks {sorted(waiting)} wait for each other's outputs in a circle; a DAG must have none."
+                    f"The tasks {sorted(waiting)} wait for each other's outputs in a circle. A DAG has none."
                 )
             found += ready
             waiting = {name: needed for name, needed in waiting.items() if name not in ready}
@@ -282,7 +281,7 @@ class Walk:
         if declared is None:
             return []
         if not self.parties_of(name, (*ROLES, SHUFFLER, LOCAL)):
-            raise InvalidArgument(f"Task {name} has no parties; a job must name its guest and who else takes part.")
+            raise InvalidArgument(f"Task {name} has no parties. Name the guest and who else takes part.")
         stage, variants = self.stage_of(name), [self._with_classes(name, each) for each in self.settings_of(name)]
         found = []
         for shown in declared.shows:

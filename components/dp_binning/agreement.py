@@ -169,7 +169,7 @@ class GuestAgreement(BinningAgreement):
         for name, facts in hosts.items():
             for called, asked in self.asked.items():
                 if facts[called] != asked:
-                    raise Refusal(f"{called} is {facts[called]} at {name}; it must be {asked}, as at the guest.")
+                    raise Refusal.of(f"{called} at {name}", facts[called], f"{asked}, as at the guest")
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
         if self.settings.privacy == LABEL:
@@ -192,7 +192,7 @@ class GuestAgreement(BinningAgreement):
         """Of labels that are flips, or public, it may be said that they are all alike."""
         events = self.events.mapValues(lambda values: int(values.sum())).reduce(operator.add)
         if events in (0, self.frame.shape[0]):
-            raise ValueError("All labels are of one class; both 1 and others must occur.")
+            raise ValueError("All labels are of one class. Bring both 1 and others.")
 
 
 def check_unprotected(labels: LabelPrivacy) -> None:

@@ -63,6 +63,6 @@ def ask_guest(ctx: Context, codes: Table, bins: TableBins, declared: int, rows: 
     ctx.guest.put("masked", sealed)
     answer = ctx.guest.get("label_sums")
     if len(answer) != declared:
-        raise ValueError(f"The guest answered {len(answer)} sums; there must be {declared}.")
+        raise ValueError(f"The guest must answer {declared} sums, got {len(answer)}.")
     noisy = [given + (int(own) << FRACTION_BITS) for given, own in zip(answer, share)]
     return np.array([each / (1 << FRACTION_BITS) for each in noisy[: bins.total]])

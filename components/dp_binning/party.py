@@ -204,6 +204,6 @@ def bins_for(frame: DataFrame, model: Document) -> TableBins:
     names = frame.schema.columns.to_list()
     strange = sorted(set(names) ^ set(bins.names))
     if strange:
-        raise ValueError(f"Column {strange[0]!r} is in one of input_model and the table only; both must have the same.")
+        raise ValueError(f"Column {strange[0]!r} must be in both input_model and the table, got one of them.")
     require_numeric(frame, NOT_NUMERIC)
     return TableBins(tuple(bins.columns[bins.names.index(name)] for name in names))

@@ -66,14 +66,14 @@ Rule = PublicBins | QuantileBins
 def rule(name: str, value: object) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
     if not isinstance(value, Mapping) or set(value) not in KINDS:
-        raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
+        raise Refusal.of(f"rule of {name!r}", value, FORMS)
     if CUTS in value:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
         return PublicBins(category_bins(name, value[CATEGORIES]))
     ends = value[RANGE]
     if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise Refusal(f"range of {name!r} is {ends!r}; it must be two finite numbers, the smaller one first.")
+        raise Refusal.of(f"range of {name!r}", ends, "two finite numbers, the smaller one first")
     low, high = check_range(name, *ends)
     if BINS in value:
         return PublicBins(equal_width_bins(name, low, high, value[BINS]))
@@ -83,7 +83,7 @@ def rule(name: str, value: object) -> Rule:
 def columns(value: object) -> dict[str, Rule]:
     """A rule for each column by its name; names that a party's table does not have are those of other parties."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
-        raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {FORMS}")
     return {name: rule(name, each) for name, each in value.items()}
 
 
@@ -149,10 +149,10 @@ class Settings:
             raise Refusal(f"woe is false, which counts nothing that could be protected, but {given}; leave it out.")
         if (self.privacy in NOISY) != (self.epsilon is not None):
             wanted = "a finite number above 0" if self.privacy in NOISY else "left out"
-            raise Refusal(f"epsilon is {self.epsilon!r}; with privacy {self.privacy} it must be {wanted}.")
+            raise Refusal.of("epsilon", self.epsilon, f"{wanted} with privacy {self.privacy}")
         rules = [*(self.columns or {}).values(), self.other_columns]
         if self.bins_epsilon is None and any(isinstance(each, QuantileBins) for each in rules):
-            raise Refusal("bins_epsilon is None; with quantiles it must be a finite number above 0, which they cost.")
+            raise Refusal.of("bins_epsilon", None, "a finite number above 0 with quantiles, which cost it")
 
     @property
     def released_delta(self) -> float:

@@ -72,7 +72,7 @@ def check_labels(frame: DataFrame, family: str, classes: Sequence[float] = BINAR
             "classes lists all of them, such as classes=[0, 1, 2, 3]."
         )
     if len(frames.distinct_labels(frame, limit=2)) == 1:
-        raise ValueError("All labels are of one class; both 0 and 1 must occur.")
+        raise ValueError("All labels are of one class. Bring both 0 and 1.")
 
 
 def _check_occurring(found: set, classes: Sequence[float]) -> None:
@@ -82,9 +82,7 @@ def _check_occurring(found: set, classes: Sequence[float]) -> None:
         raise ValueError(f"classes is {class_names(classes)}, but a training label is {label}; list all label values.")
     if missing:
         (label,) = class_names(missing[:1])
-        raise ValueError(
-            f"classes is {class_names(classes)}, but no training label is {label}; each of more than two classes must occur."
-        )
+        raise ValueError(f"No training label is {label}. Bring labels of each of the classes {class_names(classes)}.")
 
 
 def check_warm_start(ctx: Context, descent: Descent, warm_start: Document | None) -> None:
@@ -103,8 +101,8 @@ def check_warm_start(ctx: Context, descent: Descent, warm_start: Document | None
     state, parties = _state_of(warm_start), [list(party) for party in data_parties(ctx)]
     if state is not None and state["parties"] != parties:
         raise Refusal(
-            f"warm_start_model was trained by {_names(state['parties'])}, but the job names {_names(parties)}; parties and "
-            "their order must agree."
+            f"parties of the job must be those of warm_start_model in their order, {_names(state['parties'])}, "
+            f"got {_names(parties)}."
         )
 
 
@@ -112,7 +110,7 @@ def check_same_classes(warm_start: Document | None, classes: Sequence[float]) ->
     """A model of other classes has other columns of weights, or the same ones for other classes."""
     if warm_start is not None and warm_start["meta"]["labels"] != class_names(classes):
         had, wanted = warm_start["meta"]["labels"], class_names(classes)
-        raise Refusal(f"The classes are {wanted}, but warm_start_model was trained on {had}; both must be the same.")
+        raise Refusal.of("classes", wanted, f"those of warm_start_model, {had}")
 
 
 def run_of(warm_start: Document | None) -> str | None:

@@ -83,7 +83,7 @@ def check_hosts_classes(classes: Sequence[float], hosts: Mapping[str, Document])
     for name, facts in hosts.items():
         if facts["classes"] not in (None, list(classes)):
             own, agreed = class_names(facts["classes"]), class_names(classes)
-            raise Refusal(f"classes is {own} at {name}, but the training's are {agreed}; both must be the same.")
+            raise Refusal.of(f"classes at {name}", own, f"those of the training, {agreed}")
 
 
 class Relabelling:

@@ -193,7 +193,7 @@ def columns_of(document: Document) -> list[np.ndarray]:
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse a model that was trained on other columns."""
     if list(header) != list(columns):
-        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the model in their order.")
 
 
 def initial_weights(init_param: Document, features: int, key: bytes, fit_intercept: bool, model: int = 0) -> np.ndarray:

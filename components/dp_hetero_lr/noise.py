@@ -56,7 +56,7 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
     for name, of_host in zip(hosts, of_hosts):
         if of_host != kind:
             wanted, found = as_asked(kind), as_asked(of_host)
-            raise Refusal(f"privacy is {wanted} at the guest and {found} at {name}; all parties must set the same.")
+            raise Refusal(f"privacy at {name} must be {wanted}, as at the guest, got {found}.")
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))

@@ -201,7 +201,7 @@ class EncryptedGuest(ScoringGuestPreflight):
     def check_rows(self) -> None:
         """The guest's table needs rows, sound features, and the guest's own columns; the hosts' are not known yet."""
         if self.frame is None:
-            raise Refusal("The guest has no test_data; it must bring the rows to score, with all columns of the model.")
+            raise Refusal("The guest has no test_data. Give it the rows to score, with all columns of the model.")
         if self.frame.shape[0] == 0:
             raise Refusal("The guest's table has no rows to score.")
         names = set(self.frame.schema.columns)
@@ -306,8 +306,8 @@ def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> d
         host = next((host for host in ahead if header_digest(ahead[host]) == hosts[host]["header_digest"]), None)
         if host is None:
             raise ValueError(
-                f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}; beside the guest's "
-                "own, a host's columns must stand together, with the names and in the order of its model."
+                f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}. Beside the guest's own, "
+                "put each host's columns together, with the names and in the order of its model."
             )
         found[host], at = ahead[host], at + hosts[host]["features"]
     return found
@@ -345,7 +345,7 @@ def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int) -> Non
 def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
     opened = np.concatenate([open_scores(answer, private_key) for _, answer in sorted(answers.collect())])
     if len(opened) != rows:
-        raise ValueError(f"A host answered with {len(opened)} scores for {rows} rows; they must be as many.")
+        raise ValueError(f"A host's scores must be one per row, {rows}, got {len(opened)}.")
     return opened
 
 

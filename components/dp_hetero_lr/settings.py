@@ -48,7 +48,7 @@ def score_step(value: object) -> float:
     """A power of two from 2^-8 to 2^-4: finer ones hide little, coarser ones cost accuracy."""
     step = number("score_step", value, at_least=2.0**-8, at_most=2.0**-4)
     if frexp(step)[0] != 0.5:
-        raise Refusal(f"score_step is {value!r}; it must be a power of two, such as {2.0**-7}.")
+        raise Refusal.of("score_step", value, f"a power of two, such as {2.0**-7}")
     return float(step)
 
 
@@ -108,7 +108,7 @@ def _check_seed(field: str, filled: dict[str, object]) -> None:
 def _check_numbers(field: str, params: object) -> None:
     """Parameters for torch: a mapping to numbers, flags, None, or lists of numbers (Adam's betas)."""
     if not isinstance(params, dict):
-        raise Refusal(f"{field} is {params!r}; it must be a mapping.")
+        raise Refusal.of(field, params, "a mapping")
     for key, value in params.items():
         if value is not None and not isinstance(value, bool):
             for item in value if isinstance(value, (list, tuple)) else [value]:
@@ -288,7 +288,7 @@ class TrainSettings:
             return
         blocker = self._noise_blocker(warm_start)
         if blocker:
-            raise Refusal(f"privacy is {self.privacy}, but {blocker}.")
+            raise Refusal(f"With privacy {self.privacy}, {blocker}.")
 
     @property
     def noise_kind(self) -> str:
@@ -305,21 +305,22 @@ class TrainSettings:
 
     def _noise_blocker(self, warm_start: Document | None) -> str:
         if self.family != "binomial":
-            return "family is gaussian, whose loss would need noise on the squared targets, too; it is offered for binomial"
+            return "family must be binomial, got 'gaussian', whose loss would need noise on the squared targets, too"
         if self.sigmoid != "taylor":
-            return "sigmoid is exact, which reads the rows again for joint scores; it must be taylor"
+            return "sigmoid must be taylor, got 'exact', which reads the rows again for joint scores"
         if self.resolved_solver() == PER_EPOCH:
             return (
                 "these settings need solver per_epoch, which reads the rows in every epoch and would need the square root "
                 "of their number times more noise; use solver cross_product, optimizer.method sgd and early_stop diff or abs"
             )
         if self.flipback.mode not in ("none", "auto"):
-            mode = self.flipback.mode
-            return f"flipback.mode is {mode}, which reads the rows again for joint scores; it must be none"
+            return (
+                f"flipback.mode must be none, got {self.flipback.mode!r}, which reads the rows again for joint scores"
+            )
         if self.train_scores:
-            return "train_scores is true, which reads the training rows again; it must be false"
+            return "train_scores must be false, got True, which reads the training rows again"
         if self.batch_size is not None:
-            return f"batch_size is {self.batch_size}; it must be None, since noise goes once to the sums over all rows"
+            return f"batch_size must be None, got {self.batch_size}, since noise goes once to the sums over all rows"
         if warm_start is not None:
             return "warm_start_model is given, whose training may have read the same rows; start anew"
         return ""
@@ -332,9 +333,7 @@ class TrainSettings:
         if told is None or len(told) == 2 or self.family != "binomial":
             return
         if not all(float(value).is_integer() and abs(value) < 2**31 for value in told):
-            raise Refusal(
-                f"There are {len(told)} classes, {class_names(told)}; more than two must be whole numbers below 2^31."
-            )
+            raise Refusal.of("classes", class_names(told), "whole numbers below 2^31 where there are more than two")
         blocker = self._classes_blocker()
         if blocker:
             raise Refusal(f"There are {len(told)} classes, {class_names(told)}, but {blocker}; {_OF_MORE}.")
@@ -388,8 +387,8 @@ class FoldSettings:
 def _check_parameter(family: str, own: Sequence[float], classes: Sequence[float] | None) -> None:
     given = class_names(own)
     if family != "binomial":
-        raise Refusal(f"classes is {given}, but family is {family}, which fits numbers; leave classes out.")
+        raise Refusal.of("classes", given, f"left out with family {family}, which fits numbers")
     if len(given) == 2 and own != BINARY:
-        raise Refusal(f"classes is {given}; two classes must be 0 and 1.")
+        raise Refusal.of("classes", given, "0 and 1 where there are two")
     if classes is not None and own != tuple(classes):
-        raise Refusal(f"classes is {given}, but the training's are {class_names(classes)}; both must be the same.")
+        raise Refusal.of("classes", given, f"those of the training, {class_names(classes)}")

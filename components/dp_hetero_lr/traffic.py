@@ -40,9 +40,9 @@ class Traffic:
             ValueError: a delay below 0, or a rate that is not above 0.
         """
         if not delay >= 0:
-            raise ValueError(f"delay is {delay!r}; it must be a number of seconds, at least 0.")
+            raise ValueError(f"delay must be a number of seconds, at least 0, got {delay!r}.")
         if not rate > 0:
-            raise ValueError(f"rate is {rate!r}; it must be a number of bits a second above 0.")
+            raise ValueError(f"rate must be a number of bits a second above 0, got {rate!r}.")
         return self.delays * delay + 8 * self.bytes / rate
 
 

@@ -16,7 +16,7 @@ from fate_dp.privacy.bins import TableBins
 from ..common.federation import Context
 from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
 from ..common.preflight import Refusal
-from ..protocols.noisy_rounds.party_tables import in_words
+from ..protocols.noisy_rounds.party_tables import promised_facts
 from .agreement import NOT_NUMERIC, TreesAgreement
 from .boosting import GrownBatch, scores_of
 from .trees import Batch
@@ -36,19 +36,10 @@ MECHANISMS = {
 def summary_of(agreement: TreesAgreement, course: dict) -> dict:
     """What FATE-Board draws as a table: public facts, the same at all parties. No loss, which would be another release."""
     settings, terms, promise = agreement.settings, agreement.terms, agreement.promise
-    epsilons = {
-        f"epsilon (nats, {in_words(relation)}, all {terms.rounds} rounds)": epsilon
-        for relation, epsilon in promise["epsilon"].items()
-    }
     return {
         "mechanism": MECHANISMS[terms.aggregation],
         "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
-        "privacy": promise["unit"],
-        "delta": promise["delta"],
-        "relation that is charged": in_words(promise["relation"]),
-        "accountant": promise["accountant"],
-        "observers": ", ".join(promise["observers"]),
-        **epsilons,
+        **promised_facts(promise, terms.rounds),
         "noise over what one record moves": terms.noise_multiplier,
         "trees": settings.trees,
         "depth": settings.depth,
@@ -122,7 +113,7 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     bins, _ = model_of(document)
     require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
-        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the model in their order.")
     require_numeric(frame, NOT_NUMERIC)
     return prediction_frame(frame, document, TEST_SET)
 

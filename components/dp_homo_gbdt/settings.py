@@ -25,12 +25,10 @@ MAX_DEPTH, MAX_TREES, MAX_COUNT = 10, 4096, 10**8
 def aggregation(value: Any) -> str:
     """secure_sum or local, as in dp_homo_nn."""
     if value == SHUFFLE:
-        raise Refusal(
-            "aggregation is 'shuffle'; it must be secure_sum or local: a shuffled answer must be private by itself, and of a "
-            "record's place in many leaves too little would be left of it."
-        )
+        why = "A shuffled answer is private by itself and would tell too little of a record's place in many leaves."
+        raise Refusal.of("aggregation", value, "secure_sum or local", why)
     if value not in AGGREGATIONS:
-        raise Refusal(f"aggregation is {value!r}; it must be one of {', '.join(AGGREGATIONS)}.")
+        raise Refusal.of("aggregation", value, f"one of {', '.join(AGGREGATIONS)}")
     return value
 
 
@@ -44,13 +42,13 @@ def rule(name: str, value: object) -> ColumnBins:
         ends = value.get(RANGE)
         if set(value) == {RANGE, BINS} and isinstance(ends, list | tuple) and len(ends) == 2:
             return equal_width_bins(name, ends[0], ends[1], value[BINS])
-    raise Refusal(f"The rule of {name!r} is {value!r}; it must read {FORMS}.")
+    raise Refusal.of(f"rule of {name!r}", value, FORMS)
 
 
 def columns(value: object) -> dict[str, object]:
     """A rule for each column by its name, of numbers that are public."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) and name for name in value):
-        raise Refusal(f"columns is {value!r}; it must be a mapping of names of columns to rules such as {FORMS}.")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {FORMS}")
     for name, each in value.items():
         rule(name, each)
     return {name: dict(each) for name, each in value.items()}
@@ -124,11 +122,10 @@ class TrainSettings:
             if value is not None:
                 object.__setattr__(self, name, declared.check(value))
         if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise Refusal(
-                f"epsilon is {self.epsilon} and noise_multiplier is {self.noise_multiplier}; exactly one of the two must be set."
-            )
+            given = self.epsilon, self.noise_multiplier
+            raise Refusal.of("epsilon and noise_multiplier", given, "given one without the other")
         if self.trees % self.rounds:
-            raise Refusal(f"trees is {self.trees}; it must be a multiple of rounds, {self.rounds}.")
+            raise Refusal.of("trees", self.trees, f"a multiple of rounds, {self.rounds}")
 
     @property
     def trees_of_round(self) -> int:

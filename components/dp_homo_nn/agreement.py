@@ -41,7 +41,7 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
     """Roles of a task's parties: one guest, hosts with data, one arbiter and, for shuffle, the named shuffler."""
     federation = training_federation(parties, "dp_homo_nn", settings.shuffler)
     if settings.shuffler is not None and federation.shuffler is None:
-        raise Refusal(f"shuffler is {settings.shuffler!r}; no host of this task has that party id.")
+        raise Refusal.of("shuffler", settings.shuffler, "the party id of a host of this task")
     if not federation.hosts:
         raise Refusal("The job names no host with data; dp_homo_nn trains over at least two parties.")
     return federation
@@ -69,10 +69,9 @@ def check_alike(facts: Document) -> None:
     own, *_ = facts.values()
     for name, theirs in facts.items():
         if theirs["dimension"] != own["dimension"]:
-            raise Refusal(
-                f"The model has {theirs['dimension']} parameters at {name} and {own['dimension']} at the guest; every "
-                "operator must allow the same one."
-            )
+            cure = "Every operator allows the same model."
+            allowed = f"{own['dimension']}, as at the guest"
+            raise Refusal.of(f"number of the model's parameters at {name}", theirs["dimension"], allowed, cure)
 
 
 @dataclass(frozen=True)

@@ -299,13 +299,13 @@ def _checked_records(features: np.ndarray, labels: np.ndarray) -> tuple[Tensor, 
     features, labels = np.asarray(features), np.asarray(labels)
     if features.ndim < 2 or features.dtype.kind not in "fiub" or labels.dtype.kind not in "fiub":
         raise InvalidArgument(
-            f"features have {features.ndim} axes of type {features.dtype} and labels are of type {labels.dtype} but "
-            "must be real numbers with one row per record."
+            "features and labels must be real numbers with one row per record, "
+            f"got {features.ndim} axes of type {features.dtype} and type {labels.dtype}."
         )
     if labels.shape != features.shape[:1]:
-        raise InvalidArgument(f"labels have shape {labels.shape} but must be one for each of {len(features)} records.")
+        raise InvalidArgument.of("labels", labels, f"one for each of {len(features)} records")
     if len(features) > MAX_RECORDS:
-        raise InvalidArgument(f"features have {len(features)} records but must have at most {MAX_RECORDS}.")
+        raise InvalidArgument.of("number of records", len(features), f"at most {MAX_RECORDS}")
     with np.errstate(over="ignore"):
         features = np.ascontiguousarray(features, dtype=np.float32)
     return torch.from_numpy(features), torch.from_numpy(np.array(labels))

@@ -15,7 +15,7 @@ from ..common.charges import home_of
 from ..common.federation import Context, Document
 from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
 from ..common.preflight import Refusal
-from ..protocols.noisy_rounds.party_tables import POOLED, in_words
+from ..protocols.noisy_rounds.party_tables import POOLED, in_words, promised_facts
 from ..protocols.noisy_rounds.training import RoundsRun
 from .agreement import HomoNNAgreement, check_module
 from .models.registry import ModelSource, model_inputs
@@ -55,14 +55,8 @@ def summary_of(agreement: HomoNNAgreement, course: HomoNNCourse) -> Document:
         "mechanism": MECHANISMS[terms.aggregation],
         "aggregation": f"{terms.aggregation}: {TRUSTED[terms.aggregation]}",
         "model": f"{settings.model['name']}, {terms.dimension} parameters",
-        "privacy": promise["unit"],
-        "delta": promise["delta"],
-        "relation that is charged": in_words(promise["relation"]),
-        "accountant": promise["accountant"],
-        "observers": ", ".join(promise["observers"]),
+        **promised_facts(promise, terms.rounds),
     }
-    for relation, epsilon in promise["epsilon"].items():
-        facts[f"epsilon (nats, {in_words(relation)}, all {terms.rounds} rounds)"] = epsilon
     for party, epsilons in promise.get(BY_PARTY, {}).items():
         facts[f"epsilon of party {party}"] = ", ".join(
             f"{each:.6g} {in_words(name)}" for name, each in epsilons.items()
@@ -154,7 +148,7 @@ def predict_party(ctx: Context, document: Document, frame: DataFrame) -> DataFra
     check_module(home_of(ctx).policy, spec.name)
     require_rows(frame)
     if list(frame.schema.columns) != document["data"]["estimator"]["header"]:
-        raise Refusal("The model was trained on other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the model in their order.")
     check_features(frame)
     return prediction_frame(ctx, frame, document, TEST_SET)
 

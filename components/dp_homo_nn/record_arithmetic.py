@@ -303,7 +303,7 @@ class PartsSum:
         self._blocks += 1
         factors = [part.factors for part in parts]
         if len(factors[0][0]) > MAX_AT_ONCE:
-            raise ValueError(f"A block has {len(factors[0][0])} records but must have at most {MAX_AT_ONCE}.")
+            raise ValueError(f"A block must have at most {MAX_AT_ONCE} records, got {len(factors[0][0])}.")
         norms = _joint_norms([part.norms(*pair) for part, pair in zip(parts, factors, strict=True)]) * self._margin
         usable = torch.isfinite(norms)
         shares = torch.where(norms > self._clip, self._clip / norms, 1.0) / self._grid * 2.0**FINE_BITS

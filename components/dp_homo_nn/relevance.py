@@ -158,9 +158,8 @@ def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float
     """
     groups = first_layer(module)
     if np.shape(contributions) != (groups.groups,):
-        raise InvalidArgument(
-            f"contributions have shape {np.shape(contributions)} but must be one per group, {groups.groups}."
-        )
+        shape = np.shape(contributions)
+        raise InvalidArgument.of("shape of contributions", shape, f"({groups.groups},), one per group")
     return groups.expanded(adaptive_scales(contributions, power))
 
 
@@ -215,7 +214,7 @@ class ContributionSum:
 
     def __post_init__(self) -> None:
         if not is_whole(self.records) or not 1 <= self.records <= MAX_RECORDS:
-            raise InvalidArgument(f"records is {self.records!r} but must be a whole number from 1 to 2^30.")
+            raise InvalidArgument.of("records", self.records, "a whole number from 1 to 2^30")
         self.secure_sum()
 
     def secure_sum(self) -> SecureSum:
@@ -248,9 +247,7 @@ class ContributionSum:
         """
         sums = np.asarray(sums)
         if sums.shape != (self.groups,) or sums.dtype != np.int64:
-            raise InvalidArgument(
-                f"sums have shape {sums.shape} but must be {self.groups} whole numbers, one per group."
-            )
+            raise InvalidArgument.of("sums", sums, f"{self.groups} whole numbers, one per group")
         stream, event = open_stream(rng), self.event(relation, observers)
         noise = discrete_gaussian(self.share_sigma_in_steps, sums.shape, stream)
         charged = event_of(

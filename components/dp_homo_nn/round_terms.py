@@ -234,10 +234,8 @@ def _weights(settings: TrainSettings, clients: Sequence[str]) -> tuple[float, ..
     if settings.client_weights is None:
         return None
     if set(settings.client_weights) != set(clients):
-        raise Refusal(
-            f"client_weights names the parties {', '.join(sorted(settings.client_weights))}; it must name all that hold "
-            f"data: {', '.join(sorted(clients))}."
-        )
+        named, wanted = sorted(settings.client_weights), f"all that hold data, {', '.join(sorted(clients))}"
+        raise Refusal.of("parties of client_weights", named, wanted)
     return tuple(settings.client_weights[client] for client in clients)
 
 

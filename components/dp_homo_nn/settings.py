@@ -7,7 +7,7 @@ from typing import Any
 from fate_dp.data_prep.class_weights import check_prior, weights_of_classes
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE
 from fate_dp.privacy.ledger.policy import MODULE_NAME
-from fate_dp.privacy.validation import PARTY_ID
+from fate_dp.privacy.validation import PARTY_ID, refusal
 
 from ..common.parameters import OneOf, mapping, number, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
@@ -37,12 +37,10 @@ def model(value: object) -> dict[str, Any]:
     filled = mapping("model", value, MODEL_KEYS)
     name = filled["name"]
     if not (isinstance(name, str) and (name in MODELS or module_name(name) is not None)):
-        raise Refusal(
-            f"model.name is {name!r}; it must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}NAME for a model that each "
-            "party's operator allowed under that name."
-        )
+        allowed = f"one of {', '.join(MODELS)}, or {MODULE_PREFIX}NAME for a model that each party's operator allowed"
+        raise Refusal.of("model.name", name, allowed)
     if not isinstance(filled["params"], dict):
-        raise Refusal(f"model.params is {filled['params']!r}; it must be a mapping.")
+        raise Refusal.of("model.params", filled["params"], "a mapping")
     return filled
 
 
@@ -77,13 +75,12 @@ def class_weights(value: object) -> dict[str, Any]:
     """prior: public probability of each class, in order, never counted from the parties' labels; maximum: of a weight."""
     filled = mapping("class_weights", value, CLASS_WEIGHT_KEYS)
     if not isinstance(filled["prior"], (list, tuple)):
-        raise Refusal(
-            f"class_weights.prior is {filled['prior']!r}; it must list the public probability of each class, in order."
-        )
+        allowed = "a list of the public probability of each class, in order"
+        raise Refusal.of("class_weights.prior", filled["prior"], allowed)
     try:
         check_prior(dict(enumerate(filled["prior"])), filled["maximum"])
     except ValueError as error:
-        raise Refusal(f"class_weights is {value!r}, but {error}") from error
+        raise Refusal(f"In class_weights, {error}") from error
     return {"prior": [float(share) for share in filled["prior"]], "maximum": float(filled["maximum"])}
 
 
@@ -93,7 +90,7 @@ def clip(value: object) -> float | tuple[float, ...] | dict[str, Any]:
         filled = mapping("clip", value, {"quantile": 0.5, "start": 1.0})
         number("clip.start", filled["start"], above=0)
         if number("clip.quantile", filled["quantile"], above=0) >= 1:
-            raise Refusal(f"clip.quantile is {filled['quantile']!r}; it must be a number above 0 and below 1.")
+            raise Refusal.of("clip.quantile", filled["quantile"], "a number above 0 and below 1")
         return filled
     if isinstance(value, (list, tuple)) and value:
         return tuple(number("clip", item, above=0) for item in value)
@@ -103,7 +100,7 @@ def clip(value: object) -> float | tuple[float, ...] | dict[str, Any]:
 def client_weights(value: object) -> dict[str, Any]:
     """Public weight of each data party's update by party id, adding up to 1; never shares of private numbers of rows."""
     if not isinstance(value, dict) or not value:
-        raise Refusal(f"client_weights is {value!r}; it must map party ids to numbers that add up to 1.")
+        raise Refusal.of("client_weights", value, "a mapping of party ids to numbers that add up to 1")
     return {str(party): number(f"client_weights.{party}", weight, above=0) for party, weight in value.items()}
 
 
@@ -119,7 +116,7 @@ def party_clips(value: object) -> dict[str, float]:
 
 def _by_party(name: str, value: object, allowed: str) -> dict[str, float]:
     if not isinstance(value, dict) or not value:
-        raise Refusal(f"{name} is {value!r}; it must map party ids to {allowed}.")
+        raise Refusal.of(name, value, f"a mapping of party ids to {allowed}")
     return {str(party): number(f"{name}.{party}", given, above=0) for party, given in value.items()}
 
 
@@ -136,7 +133,7 @@ def adaptive(value: object) -> dict[str, Any]:
 def shuffler(value: object) -> str:
     """Party id of the host that shuffles and holds no data."""
     if not isinstance(value, str) or not PARTY_ID.fullmatch(value):
-        raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that holds no data, as text.")
+        raise Refusal.of("shuffler", value, "the party id of a host that holds no data, as text")
     return value
 
 
@@ -348,36 +345,28 @@ def _problems(settings: TrainSettings) -> Iterator[str]:
     aggregation, shuffled = settings.aggregation, settings.aggregation == "shuffle"
     size, unused = ("epsilon0", "noise_multiplier") if shuffled else ("noise_multiplier", "epsilon0")
     if settings.batch_size > settings.records:
-        yield (
-            f"batch_size is {settings.batch_size:g}; it must be at most records, {settings.records}, of which it is the "
-            "expected number in a round."
-        )
+        allowed = f"at most records, {settings.records}, of which it is the expected number in a round"
+        yield refusal("batch_size", settings.batch_size, allowed)
     if (settings.epsilon is None) == (getattr(settings, size) is None):
-        yield (
-            f"epsilon is {settings.epsilon} and {size} is {getattr(settings, size)}; with aggregation {aggregation} exactly "
-            "one of the two must be set."
-        )
+        given = settings.epsilon, getattr(settings, size)
+        yield refusal(f"epsilon and {size}", given, f"given one without the other with aggregation {aggregation}")
     if settings.class_weights is not None and len(settings.class_weights["prior"]) != settings.classes:
-        yield (
-            f"class_weights.prior has {len(settings.class_weights['prior'])} probabilities; it must have one for each of "
-            f"the {settings.classes} classes."
-        )
+        allowed = f"{settings.classes}, one probability for each class"
+        yield refusal("length of class_weights.prior", len(settings.class_weights["prior"]), allowed)
     yield from _personal_problems(settings)
     if getattr(settings, unused) is not None:
-        yield f"{unused} is {getattr(settings, unused):g}; with aggregation {aggregation} it must not be set, use {size}."
+        yield refusal(unused, getattr(settings, unused), f"left out with aggregation {aggregation}", f"Use {size}.")
     if shuffled and settings.shuffler is None:
-        yield "aggregation is shuffle; shuffler must name the host that shuffles and holds no data."
+        yield refusal("shuffler", None, "the host that shuffles and holds no data, with aggregation shuffle")
     if not shuffled and settings.shuffler is not None:
-        yield f"shuffler is {settings.shuffler!r}; with aggregation {aggregation} nothing is shuffled, leave it out."
+        yield refusal("shuffler", settings.shuffler, f"left out with aggregation {aggregation}, which shuffles nothing")
     if not shuffled and settings.message_splitting != "none":
-        yield f"message_splitting is {settings.message_splitting}; messages are split with aggregation shuffle only."
+        yield refusal("message_splitting", settings.message_splitting, "none but with aggregation shuffle")
     if settings.noise_spread != UNIFORM and settings.rounds_before_contributions >= settings.rounds:
-        yield (
-            f"adaptive.after_rounds is {settings.rounds_before_contributions}; it must be less than rounds, "
-            f"{settings.rounds}."
-        )
+        allowed = f"less than rounds, {settings.rounds}"
+        yield refusal("adaptive.after_rounds", settings.rounds_before_contributions, allowed)
     if isinstance(settings.clip, tuple) and len(settings.clip) != settings.rounds:
-        yield f"clip has {len(settings.clip)} values; it must have one for each of the {settings.rounds} rounds."
+        yield refusal("length of clip", len(settings.clip), f"{settings.rounds}, one value for each round")
 
 
 def _personal_problems(settings: TrainSettings) -> Iterator[str]:

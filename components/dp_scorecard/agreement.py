@@ -148,8 +148,8 @@ class ScorecardPreflight(Preflight):
     def _check_budget(self) -> None:
         if self.settings.epsilon is None:
             raise Refusal(
-                "epsilon is not set at a party whose records need noise; every host must set its own, and with privacy record "
-                "the guest, too."
+                "epsilon is not set at a party whose records need noise. Set it at every host, and with privacy record at the "
+                "guest, too."
             )
         if has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled, so noise protects no record; put dp_scorecard before smote.")
@@ -220,7 +220,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
             self.labels.refuse_numbers("binomial")
             # Of labels that noise protects, whether the job goes on must say no more than that each is 0 or 1.
             if len(frames.distinct_labels(frame, limit=2)) == 1:
-                raise ValueError("All labels are of one class; both 0 and 1 must occur.")
+                raise ValueError("All labels are of one class. Bring both 0 and 1.")
             return facts
         if settings.privacy == LABEL:
             self._check_label_budget()
@@ -260,9 +260,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
             facts = hosts[name]
             for field_name, wanted in (("privacy", settings.privacy), ("key_length", settings.he_param["key_length"])):
                 if facts[field_name] != wanted:
-                    raise Refusal(
-                        f"{field_name} is {wanted} at the guest and {facts[field_name]} at {name}; both must be the same."
-                    )
+                    raise Refusal.of(f"{field_name} at {name}", facts[field_name], f"{wanted}, as at the guest")
         of_hosts = [hosts[name] for name in names]
         self.terms = ScorecardTerms(
             self.frame.shape[0],

@@ -53,12 +53,12 @@ class Characteristic:
             missing = given is None
             if not missing and (isinstance(given, bool) or not isinstance(given, int | float)):
                 raise ValueError(
-                    f"The value of {self.name!r} is {given!r}; it must be a number, or None where it is missing."
+                    f"The value of {self.name!r} must be a number, or None where it is missing, got {given!r}."
                 )
             return self.points[int(self.bins.codes(np.array([math.nan if missing else given]))[0])]
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(self.points):
             raise ValueError(
-                f"The bin of {self.name!r} is {given!r}; it must be a whole number from 0 to {len(self.points) - 1}."
+                f"The bin of {self.name!r} must be a whole number from 0 to {len(self.points) - 1}, got {given!r}."
             )
         return self.points[given]
 
@@ -89,7 +89,7 @@ def _bins_of(party: str, model: Document, counts: tuple[int, ...]) -> list[Colum
     try:
         bins = TableBins.from_wire(model["bins"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"binning of {party!r} holds no bins; it must be the output_model of dp_binning.") from error
+        raise ValueError(f"binning of {party!r} must be the output_model of dp_binning and holds no bins.") from error
     if bins.counts != counts:
         raise ValueError(
             f"binning of {party!r} has other columns than the scorecard; take the model that it was made with."
@@ -105,7 +105,9 @@ def with_ridge(document: Document, ridge: float) -> Document:
     """
     path = {each["ridge"]: each["scorecard"] for each in document["data"].get("ridge_path", [])}
     if ridge not in path:
-        raise ValueError(f"ridge is {ridge!r}; the model's ridge_path has {', '.join(map(repr, path)) or 'none'}.")
+        raise ValueError(
+            f"ridge must be of the model's ridge_path, {', '.join(map(repr, path)) or 'none'}, got {ridge!r}."
+        )
     return {**document, "data": {"scorecard": path[ridge]}}
 
 

@@ -33,9 +33,7 @@ FOLDS = "n_splits"
 def check_folds(checks: ScorecardPreflight) -> Document:
     """Refuse a table with fewer rows than folds; the fact that all parties must have in common."""
     if checks.reads > checks.frame.shape[0]:
-        raise Refusal(
-            f"cv_param.n_splits is {checks.reads}, but the table has {checks.frame.shape[0]} rows; it must have at least as many."
-        )
+        raise Refusal.of("cv_param.n_splits", checks.reads, f"at most the rows of the table, {checks.frame.shape[0]}")
     return {FOLDS: checks.reads}
 
 
@@ -49,9 +47,7 @@ class GuestFolds(ScorecardGuestPreflight):
     def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts[FOLDS] != self.reads:
-                raise Refusal(
-                    f"cv_param.n_splits is {self.reads} at the guest and {facts[FOLDS]} at {name}; both must be the same."
-                )
+                raise Refusal.of(f"cv_param.n_splits at {name}", facts[FOLDS], f"{self.reads}, as at the guest")
         return super().commit(hosts)
 
 

@@ -98,4 +98,4 @@ class Scorecard:
                 Calibration(**data["calibration"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise Refusal("input_model must be a scorecard; connect the output_model of dp_scorecard.") from error
+            raise Refusal("input_model must be a scorecard. Connect the output_model of dp_scorecard.") from error

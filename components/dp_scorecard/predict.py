@@ -84,9 +84,7 @@ class PointsGuestPreflight(Preflight):
         """All parties must mean one kind of scoring."""
         for name, facts in hosts.items():
             if facts["scoring"] != self.settings.scoring:
-                raise Refusal(
-                    f"scoring is {self.settings.scoring} at the guest and {facts['scoring']} at {name}; both must be the same."
-                )
+                raise Refusal.of(f"scoring at {name}", facts["scoring"], f"{self.settings.scoring}, as at the guest")
 
     def scorecard(self) -> Scorecard:
         """The columns that the table must have."""
@@ -102,9 +100,8 @@ class PointsGuestPreflight(Preflight):
                     f"input_model of the guest and of {name} are not of one training; take those of the same task."
                 )
         if len(hosts) != len(self.card.hosts):
-            raise Refusal(
-                f"The job names {len(hosts)} hosts, but the scorecard has columns of {len(self.card.hosts)}; all must take part."
-            )
+            allowed = f"{len(self.card.hosts)}, all whose columns the scorecard has"
+            raise Refusal.of("number of hosts", len(hosts), allowed)
         return {}
 
 
@@ -173,7 +170,7 @@ def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     frames.require_rows(frame)
     names = frame.schema.columns.to_list()
     if list(card.own.names) != names:
-        raise Refusal("The scorecard was made of other columns than this table has; names and order must agree.")
+        raise Refusal("The table's columns must be those of the scorecard in their order.")
     frames.require_numeric(frame, NOT_NUMERIC)
     return binned_rows(frame, BinnedRows(card.own.counts))
 

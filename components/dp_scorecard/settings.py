@@ -24,7 +24,7 @@ MAX_PATH = 32
 def bins(value: object) -> int | dict[str, int]:
     """A whole number of bins for every column, or a mapping {column: number of bins} that names all of them."""
     if value == {}:
-        raise Refusal("bins is {}; a mapping must name every column.")
+        raise Refusal.of("bins", {}, "a mapping that names every column")
     if not isinstance(value, dict):
         return int(number("bins", value, at_least=MIN_BINS, at_most=MAX_TOTAL, whole=True))
     return {
@@ -36,14 +36,14 @@ def bins(value: object) -> int | dict[str, int]:
 def monotone(value: object) -> dict[str, str]:
     """A mapping {column: increasing or decreasing}: how the odds of the label 1 may change from bin to bin."""
     if not isinstance(value, dict):
-        raise Refusal(f"monotone is {value!r}; it must be a mapping of columns to {INCREASING} or {DECREASING}.")
+        raise Refusal.of("monotone", value, f"a mapping of columns to {INCREASING} or {DECREASING}")
     return {str(name): choice(f"monotone of {name!r}", each, (INCREASING, DECREASING)) for name, each in value.items()}
 
 
 def ridge_path(value: object) -> tuple[float, ...]:
     """A list of up to 32 multiples of the ridge, each greater than 0."""
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= MAX_PATH:
-        raise Refusal(f"ridge_path is {value!r}; it must be a list of 1 to {MAX_PATH} multiples of the ridge.")
+        raise Refusal.of("ridge_path", value, f"a list of 1 to {MAX_PATH} multiples of the ridge")
     return tuple(float(number("ridge_path", each, above=0)) for each in value)
 
 
@@ -123,17 +123,17 @@ class TrainSettings:
         """
         if (self.bins is None) == (binning_model is None):
             raise Refusal(
-                "The numbers of bins must come from binning_model or from bins, from one of them: connect the model of the "
-                "step that made the bins, or set bins."
+                "The numbers of bins come from binning_model or from bins. Connect the model of the step that made the bins, "
+                "or set bins."
             )
         if binning_model is not None:
             made = _bins_of(binning_model)
             if list(made.names) != list(columns):
-                raise Refusal("binning_model has other columns than the table; names and order must agree.")
+                raise Refusal("The columns of binning_model must be those of the table in their order.")
             return made.counts
         if isinstance(self.bins, dict):
             if set(self.bins) != set(columns):
-                raise Refusal("bins names other columns than the table has; it must name all of them and no others.")
+                raise Refusal("bins names other columns than the table has. Name all of them and no others.")
             return tuple(self.bins[name] for name in columns)
         assert self.bins is not None, "One of both was given."
         return (self.bins,) * len(columns)
@@ -148,7 +148,7 @@ class TrainSettings:
         """``monotone`` by the number of the column."""
         asked = self.monotone or {}
         if not set(asked) <= set(columns):
-            raise Refusal("monotone names a column that the table does not have; it must name the party's own columns.")
+            raise Refusal("monotone names a column that the table does not have. Name the party's own columns.")
         return {list(columns).index(name): direction for name, direction in asked.items()}
 
 

@@ -67,9 +67,8 @@ class Counting(Preflight):
     def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts["classes"] != list(self.settings.classes):
-                raise Refusal(
-                    f"classes is {facts['classes']} at {name}; it must be {list(self.settings.classes)}, as at the guest."
-                )
+                allowed = f"{list(self.settings.classes)}, as at the guest"
+                raise Refusal.of(f"classes at {name}", facts["classes"], allowed)
         return {}
 
 

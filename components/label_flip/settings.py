@@ -42,4 +42,4 @@ class Settings:
                 )
             piecewise_law(self.epsilon, self.bounds, self.bins)
         elif self.bins is not None:
-            raise Refusal(f"bins is {self.bins}, but bounds is not set; bins are grid points of numbers within bounds.")
+            raise Refusal.of("bins", self.bins, "left out without bounds, since bins are grid points within them")

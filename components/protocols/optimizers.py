@@ -245,14 +245,14 @@ def check_batches(rows: int, size: int | None, largest_feature_count: int) -> No
 
     Labels are bits: on few rows a lattice finds them from less. Only their flip protects them from a host.
     """
-    why = "times the largest feature count of a party, or a host could solve for every residual."
+    why = "times the largest feature count of a party, or a host could solve for every residual"
     _check_size(rows, size, ROWS_PER_FEATURE * largest_feature_count, f"{ROWS_PER_FEATURE} {why}")
 
 
 def _check_size(rows: int, size: int | None, needed: int, why: str) -> None:
     if (rows if size is None else min(size, rows)) < needed:
         given = f"None (all {rows} rows)" if size is None else size
-        raise Refusal(f"batch_size is {given}; it must be at least {needed}, {why}")
+        raise Refusal(f"batch_size must be at least {needed}, {why}, got {given}.")
 
 
 def batch_bounds(rows: int, size: int | None) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from fate_dp.crypto.pairwise_masks import check_public_key
 from fate_dp.crypto.sealed_box import OVERHEAD_BYTES, BoxKey, Label, seal_all
 from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import Stream
-from fate_dp.privacy.validation import is_whole
+from fate_dp.privacy.validation import refusal, whole
 
 from ..common.preflight import Refusal
 
@@ -52,7 +52,7 @@ class MessageFormat:
     def __post_init__(self) -> None:
         size = self.payload_bytes
         if type(size) is not int or not 1 <= size <= MAX_PAYLOAD_BYTES:
-            raise ValueError(f"payload_bytes is {size!r}; it must be a whole number from 1 to {MAX_PAYLOAD_BYTES}.")
+            raise ValueError(refusal("payload_bytes", size, f"a whole number from 1 to {MAX_PAYLOAD_BYTES}"))
 
     @property
     def content_bytes(self) -> int:
@@ -78,7 +78,7 @@ class MessageFormat:
         if not isinstance(payload, bytes) or len(payload) > self.payload_bytes:
             raise InvalidMessage(f"A payload must be at most {self.payload_bytes} bytes, the fixed size of a message.")
         if not 0 <= position < MAX_POSITIONS:
-            raise InvalidMessage(f"A piece has position {position!r}; it must be from 0 to {MAX_POSITIONS - 1}.")
+            raise InvalidMessage(refusal("position of a piece", position, f"from 0 to {MAX_POSITIONS - 1}"))
         header = _HEADER.pack(message_id, position, len(payload))
         return header + payload + bytes(self.payload_bytes - len(payload))
 
@@ -108,8 +108,7 @@ class MessageFormat:
 
 def check_least(min_messages: int) -> None:
     """Raises ValueError unless ``min_messages`` is a whole number of at least 1."""
-    if not is_whole(min_messages) or min_messages < 1:
-        raise ValueError(f"min_messages is {min_messages!r}; it must be a whole number of at least 1.")
+    whole("min_messages", min_messages, 1)
 
 
 def check_enough(arrived: int, min_messages: int, presumed_dishonest: int = 0) -> None:
@@ -156,10 +155,10 @@ class Splitting:
         for field in ("dimension", "block_size"):
             value = getattr(self, field)
             if type(value) is not int or value < 1:
-                raise ValueError(f"{field} is {value!r}; it must be a whole number of at least 1.")
+                raise ValueError(refusal(field, value, "a whole number of at least 1"))
         for field, allowed in (("split", SPLITS), ("number_type", tuple(NUMBER_TYPES))):
             if getattr(self, field) not in allowed:
-                raise ValueError(f"{field} is {getattr(self, field)!r}; it must be one of {', '.join(allowed)}.")
+                raise ValueError(refusal(field, getattr(self, field), f"one of {', '.join(allowed)}"))
 
     @property
     def numbers_per_piece(self) -> int:
@@ -189,8 +188,7 @@ class Splitting:
         fits = vector.dtype == np.int64 if self._type.kind == "i" else vector.dtype.kind == "f"
         if vector.shape != (self.dimension,) or not fits:
             raise InvalidMessage(
-                f"A vector has shape {vector.shape} and type {vector.dtype}; it must be ({self.dimension},) and "
-                f"{self.number_type}."
+                refusal("A vector", vector, f"of shape ({self.dimension},) and type {self.number_type}")
             )
         padded = np.zeros(self.positions * self.numbers_per_piece, dtype=self._type)
         with np.errstate(over="ignore"):
@@ -210,7 +208,7 @@ class Splitting:
         if not len(pieces) or positions.max() >= self.positions:
             raise InvalidMessage(f"Pieces have positions from 0 to {self.positions - 1}; one has not, or none came.")
         if any(len(piece.payload) != self.payload_bytes for piece in pieces):
-            raise InvalidMessage(f"A piece has another size than {self.payload_bytes} bytes; all must have it.")
+            raise InvalidMessage(f"Every piece must be of {self.payload_bytes} bytes, got another size.")
         counts = np.bincount(positions, minlength=self.positions)
         if counts.min() != counts.max():
             raise InvalidMessage(
@@ -225,7 +223,7 @@ class Splitting:
 
     def _check_finite(self, numbers: np.ndarray) -> None:
         if not np.isfinite(numbers).all():
-            raise InvalidMessage("A vector holds a number that is not finite; all must be, or the sum says nothing.")
+            raise InvalidMessage("A vector must be finite, or the sum says nothing, got a NaN or an infinity.")
 
 
 def shuffle(
@@ -249,7 +247,7 @@ def shuffle(
     """
     check_enough(len(ciphertexts), min_messages, presumed_dishonest)
     if len({len(ciphertext) for ciphertext in ciphertexts}) > 1:
-        raise InvalidMessage("Messages of this round differ in size; all must have one size, or their senders show.")
+        raise InvalidMessage("Messages of this round must be of one size, got several, which show their senders.")
     repeated = len(ciphertexts) - len(set(ciphertexts))
     if repeated:
         raise InvalidMessage(f"{repeated} messages of this round arrived twice; every message counts once.")

@@ -57,13 +57,11 @@ def checked_kind(scored: DataFrame) -> str:
     require_rows(scored)
     columns = list(scored.schema.columns)
     if SCORE not in columns or KIND not in columns:
-        raise ValueError(
-            f"input_data has the columns {', '.join(columns)} but must have {SCORE} and {KIND}; use the output of a "
-            "training or a prediction."
-        )
+        cure = "Use the output of a training or a prediction."
+        raise ValueError(f"input_data must have the columns {SCORE} and {KIND}, got {', '.join(columns)}. {cure}")
     kinds = sorted(set(scored[[KIND]].as_pd_df()[KIND]))
     if len(kinds) > 1:
-        raise ValueError(f"input_data holds rows of the kinds {', '.join(kinds)} but must be of one; score them apart.")
+        raise ValueError(f"input_data must have rows of one kind, got {', '.join(kinds)}. Score them apart.")
     return str(kinds[0])
 
 

@@ -184,7 +184,7 @@ def check_same_request(asked: Document, settings: ShareSettings) -> None:
     for name, value in {**training, **own}.items():
         found = {**asked_training, **asked}.get(name)
         if found != value:
-            raise Refusal(f"{name} is {found!r} at the host and {value!r} at the guest; set the same at both.")
+            raise Refusal.of(f"{name} at the host", found, f"{value!r}, as at the guest")
 
 
 def accept_terms(wire: Document, rows: SharedRows, settings: ShareSettings) -> TrainingTerms:

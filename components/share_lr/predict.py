@@ -79,7 +79,7 @@ class JoinedScoringPreflight(Preflight):
         self.model, self.rows = JoinedModel.from_json(self.document), SharedRows.of(self.frame, self.alignment)
         alignment = self.rows.alignment
         if list(self.model.header) != self.rows.features or self.model.own_columns != alignment.own:
-            raise Refusal("The model was trained on other columns than align joined; names and order must agree.")
+            raise Refusal("The columns that align joined must be those of the model in their order.")
         self.rows.refuse_hidden_size("Rows are to be scored")
         self.key_length = self.settings.he_param["key_length"]
         return {}

@@ -69,9 +69,8 @@ class ShareSettings:
 
     def __post_init__(self) -> None:
         if self.family == "gaussian" and self.early_stop == "abs":
-            raise Refusal(
-                "early_stop is abs with family gaussian, whose losses are shown without a constant; it must be diff."
-            )
+            allowed = "diff with family gaussian, whose losses are shown without a constant"
+            raise Refusal.of("early_stop", self.early_stop, allowed)
 
     @property
     def training(self) -> TrainSettings:

@@ -73,7 +73,7 @@ def federation_of(parties: Sequence[PartyId], shuffler: str) -> Federation:
     federation = Federation.of(parties, shuffler)
     if federation.shuffler is None:
         hosts = ", ".join(number for role, number in parties if role == "host")
-        raise Refusal(f"shuffler is {shuffler!r}; it must be the party id of a host, one of {hosts}.")
+        raise Refusal.of("shuffler", shuffler, f"the party id of a host, one of {hosts}")
     if not federation.hosts:
         raise Refusal("The job names no host beside the shuffler; records of one party hide among those of others.")
     return federation
@@ -159,10 +159,9 @@ class ShuffleTerms(Preflight):
         for name, theirs in ((name, facts["asked"]) for name, facts in hosts.items()):
             differing = next((field for field in own if theirs.get(field) != own[field]), None)
             if differing is not None:
-                raise Refusal(
-                    f"{differing} is {theirs.get(differing)!r} at {name} and {own[differing]!r} at the guest; all parties "
-                    "must ask for the same, since only messages of one kind hide each other."
-                )
+                allowed = f"{own[differing]!r}, as at the guest"
+                why = "Ask for the same at all parties, since only messages of one kind hide each other."
+                raise Refusal.of(f"{differing} at {name}", theirs.get(differing), allowed, why)
         requests, epsilon0, least = self.settings.requests, self.settings.epsilon0, self.settings.min_messages
         if epsilon0 is None:
             assert self.settings.epsilon is not None, "One of the two is given."

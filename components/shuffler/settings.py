@@ -106,7 +106,7 @@ POINTS = 2
 def requests(value: object) -> tuple[Request, ...]:
     """Statistics: mappings with column, kind (mean, histogram, frequency), and low and high, bins or values."""
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MAX_REQUESTS:
-        raise Refusal(f"requests is {value!r}; it must be a list of 1 to {MAX_REQUESTS} statistics.")
+        raise Refusal.of("requests", value, f"a list of 1 to {MAX_REQUESTS} statistics")
     checked = tuple(map(_request, value))
     names = [request.name for request in checked]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -118,13 +118,13 @@ def requests(value: object) -> tuple[Request, ...]:
 def shuffler(value: object) -> str:
     """Party id of the host without data that shuffles."""
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-        raise Refusal(f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
+        raise Refusal.of("shuffler", value, "the party id of a host that brings no data")
     return str(value)
 
 
 def _request(value: object) -> Request:
     if not isinstance(value, dict) or not isinstance(value.get("column"), str) or not value["column"]:
-        raise Refusal(f"requests has {value!r}; each must be a mapping with the name of a column.")
+        raise Refusal.of("each of requests", value, "a mapping with the name of a column")
     where = f"the request for {value['column']!r}"
     kind = choice(f"kind of {where}", value.get("kind"), KINDS)
     given = {name: item for name, item in value.items() if name not in ("column", "kind") and item is not None}
@@ -133,13 +133,13 @@ def _request(value: object) -> Request:
         return Request(value["column"], kind, values=_values(where, given["values"]))
     low, high = (_bound(f"{name} of {where}", given[name]) for name in ("low", "high"))
     if not low < high:
-        raise Refusal(f"low of {where} is {low!r}; it must be below high, {high!r}.")
+        raise Refusal.of(f"low of {where}", low, f"below high, {high!r}")
     name = "bins" if kind == HISTOGRAM else "points"
     count = number(f"{name} of {where}", given.get(name, POINTS), at_least=2, at_most=MAX_GRID, whole=True)
     request = Request(value["column"], kind, low, high, **{name: count})
     numbers = request.edges if kind == HISTOGRAM else request.grid
     if not (numbers[1:] > numbers[:-1]).all():
-        raise Refusal(f"low of {where} is {low!r}; it is too near to high, {high!r}, to be divided.")
+        raise Refusal.of(f"low of {where}", low, f"far enough below high, {high!r}, to be divided")
     return request
 
 
@@ -157,10 +157,10 @@ def _bound(field: str, value: object) -> float:
 
 def _values(where: str, value: object) -> tuple[float, ...]:
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) < MAX_GRID:
-        raise Refusal(f"values of {where} is {value!r}; it must list 1 to {MAX_GRID - 1} numbers.")
+        raise Refusal.of(f"values of {where}", value, f"a list of 1 to {MAX_GRID - 1} numbers")
     listed = tuple(_bound(f"values of {where}", item) for item in value)
     if len(set(listed)) != len(listed):
-        raise Refusal(f"values of {where} is {value!r}; each value may be listed once.")
+        raise Refusal.of(f"values of {where}", value, "different from each other")
     return listed
 
 
@@ -196,10 +196,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.epsilon0 is None):
-            raise Refusal(
-                f"epsilon is {self.epsilon!r} and epsilon0 is {self.epsilon0!r}; exactly one of them must be given: "
-                "epsilon for all requests together, or epsilon0 for one message."
-            )
+            allowed = "given one without the other: epsilon for all requests together, or epsilon0 for one message"
+            raise Refusal.of("epsilon and epsilon0", (self.epsilon, self.epsilon0), allowed)
 
     def to_json(self) -> dict[str, object]:
         """Builtins, equal at two parties iff they ask for the same."""

@@ -65,20 +65,19 @@ def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -
     # A missing value fails the comparison.
     for name, sound in zip(columns, (np.abs(features) <= MAX_VALUE).all(axis=0)):
         if not sound:
-            raise bad_feature(name, f"has a value that is missing or beyond {MAX_VALUE:g}; all must be finite")
+            raise bad_feature(name, f"must be finite and within {MAX_VALUE:g}, got a missing or larger value")
     for group in groups:
         values = features[:, [columns.index(name) for name in group]]
         if not np.isin(values, (0.0, 1.0)).all() or not (values.sum(axis=1) == 1.0).all():
             raise ValueError(
-                f"The group of {group[0]!r} is not one-hot: in every row one of its {len(group)} columns must be 1 and "
-                "the others 0."
+                f"The group of {group[0]!r} must be one-hot: in every row one of its {len(group)} columns 1 and the others 0."
             )
 
 
 def check_labels(labels: np.ndarray, neighbours: int) -> None:
     """Labels (n,): none missing, two classes, of which one is smaller and still has enough neighbours."""
     if np.isnan(labels).any():
-        raise ValueError("A label is missing; every record must have one.")
+        raise ValueError("A label is missing. Every record needs one.")
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) != 2:
         raise ValueError(f"The labels take {len(classes)} values; over-sampling needs two.")

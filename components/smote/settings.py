@@ -19,10 +19,10 @@ def method(value: object) -> str:
 def groups(value: object) -> tuple[tuple[str, ...], ...]:
     """Lists of one-hot column names: each column in one group only, at least two in a group."""
     if not isinstance(value, (list, tuple)):
-        raise Refusal(f"groups is {value!r}; it must be a list of lists of one-hot column names.")
+        raise Refusal.of("groups", value, "a list of lists of one-hot column names")
     for group in value:
         if not isinstance(group, (list, tuple)) or len(group) < 2 or not all(map(_is_name, group)):
-            raise Refusal(f"groups has {group!r}; each group must list at least two column names.")
+            raise Refusal.of("each of groups", group, "a list of at least two column names")
     names = [name for group in value for name in group]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
@@ -35,7 +35,7 @@ def dataset(value: Any) -> str:
     parts = value.split("/") if isinstance(value, str) else []
     # With white space around it, the line would stand under a name that no private step can be charged to.
     if len(parts) != 2 or not all(part and part == part.strip() for part in parts):
-        raise Refusal(f"dataset is {value!r}; it must read namespace/name, without white space around either.")
+        raise Refusal.of("dataset", value, "namespace/name, without white space around either")
     return value
 
 

@@ -85,7 +85,7 @@ class PrepOptions:
 
     def _check_horizontal(self) -> None:
         if self.columns is not None:
-            raise InvalidArgument.of("columns", self.columns, "left out: they belong to the split vertical")
+            raise InvalidArgument.of("columns", self.columns, "left out, since they belong to the split vertical")
         count = len(self.parties)
         even = HORIZONTAL_SHARES if count == len(HORIZONTAL_SHARES) else (1 / count,) * count
         shares = even if self.shares is None else tuple(self.shares)
@@ -95,7 +95,7 @@ class PrepOptions:
 
     def _check_vertical(self) -> None:
         everywhere = "for the split vertical, where every party holds all rows"
-        counterpart = "none for the split vertical: a synthetic row of one party has no counterpart at the others"
+        counterpart = "none for the split vertical, where a synthetic row of one party has no counterpart at the others"
         if self.shares is not None:
             raise InvalidArgument.of("shares", self.shares, f"left out {everywhere}")
         if self.skew != "none":
@@ -132,10 +132,10 @@ def _checked_columns(columns: Sequence[Sequence[str]], count: int) -> tuple[tupl
             raise InvalidArgument.of("a column of a party", column, f"one of {', '.join(DIVIDED_COLUMNS)}")
     repeated = [column for column in listed if listed.count(column) > 1]
     if repeated:
-        raise InvalidArgument.of("columns", repeated[0], "at one party only, and it is listed more than once")
+        raise InvalidArgument.of("columns", repeated, "at one party each")
     absent = [column for column in DIVIDED_COLUMNS if column not in listed]
     if absent:
-        raise InvalidArgument.of("columns", lists, f"complete, and no party has {', '.join(absent)}")
+        raise InvalidArgument.of("columns", lists, "complete", f"Give a party {', '.join(absent)}.")
     return lists
 
 

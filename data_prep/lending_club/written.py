@@ -86,7 +86,7 @@ def read_manifest(folder: str | os.PathLike) -> dict:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidArgument(f"{path} is no manifest of prepared loans.") from error
     if schema != SCHEMA:
-        raise InvalidArgument(f"{path} has the schema {schema!r}; {SCHEMA!r} is wanted, prepare the loans again.")
+        raise InvalidArgument.of(f"schema of {path}", schema, repr(SCHEMA), "Prepare the loans again.")
     if not is_complete:
         raise InvalidArgument(f"{path} names files without a hash or outside {folder}.")
     return manifest

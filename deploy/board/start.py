@@ -102,9 +102,7 @@ def start(
     """
     java = find_java()
     if not LOGIN.fullmatch(user):
-        raise FlowServerError(
-            f"The user {user!r} is not allowed; give printable characters without space and backslash."
-        )
+        raise FlowServerError(f"The user must be printable characters without space and backslash, got {user!r}.")
     check_unsigned(flow)
     if stop_processes(folder):
         progress("The board that ran is stopped.")

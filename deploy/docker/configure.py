@@ -65,7 +65,7 @@ def read_settings(environment: Mapping[str, str]) -> PartySettings:
     site = switch(environment, "FATE_DP_SITE_AUTHENTICATION")
     # With authentication on and no party of its own, FATE-Flow ends while it starts.
     if (broker or client or site) and not party_id.isdigit():
-        raise FlowServerError(f"FATE_DP_PARTY is {party_id!r}; set it to this party's id, a number such as 9999.")
+        raise FlowServerError(f"FATE_DP_PARTY must be this party's id, a number such as 9999, got {party_id!r}.")
     if broker and not environment.get("FATE_DP_ROUTER"):
         raise FlowServerError("FATE_DP_ROUTER is not set; with a broker it names the router of the command channel.")
     keys = Path(environment.get("FATE_DP_HOME") or PARTIES).parent
@@ -109,7 +109,7 @@ def secret(environment: Mapping[str, str], name: str) -> str:
 def switch(environment: Mapping[str, str], name: str) -> bool:
     value = environment.get(name, "off")
     if value not in ("on", "off"):
-        raise FlowServerError(f"{name} is {value!r}; it is on or off.")
+        raise FlowServerError(f"{name} must be on or off, got {value!r}.")
     return value == "on"
 
 

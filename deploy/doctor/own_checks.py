@@ -111,8 +111,7 @@ def _within(environment: Environment, name: str, allowed: str, why: str) -> Find
     if version is not None and SpecifierSet(allowed).contains(version, prereleases=True):
         return ok(f"{name} {version}.")
     return problem(
-        f"{name} is {version or 'missing'} but must be {allowed}: {why}.",
-        f"Run {environment.pip_install(name + allowed)}.",
+        f"{name} must be {allowed}, got {version or 'none'}: {why}.", f"Run {environment.pip_install(name + allowed)}."
     )
 
 

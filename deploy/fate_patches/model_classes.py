@@ -38,7 +38,7 @@ WORDS = (
     *("metric_for_best_model", "log_level", "log_level_replica", "half_precision_backend"),
 )
 WORD = re.compile(r"\w[\w .+-]{0,99}")
-CURE = "the operator can list a function of it under model_modules in policy.yaml"
+CURE = "The operator can list a function of it under model_modules in policy.yaml"
 
 # Whose task this process runs; None where it runs none.
 party: str | None = None
@@ -67,7 +67,7 @@ def check_names(module: object, item: object, party_id: str | None) -> bool:
         return False
     policy = None if party_id is None else policy_of(party_id)
     if policy is None or f"{module}:{item}" not in policy.model_modules.values():
-        raise ValueError(f"module_name must be one of {', '.join(MODULES)}, got {module!r}; {CURE}.")
+        raise ValueError(f"module_name must be one of {', '.join(MODULES)}, got {module!r}. {CURE}.")
     return True
 
 

@@ -41,9 +41,7 @@ def kept_key(key_file: Path) -> str:
     publish_if_absent(key_file, secrets.token_urlsafe(24).encode())
     key = key_file.read_text(encoding="utf-8", errors="replace").strip()
     if not KEY.fullmatch(key):
-        raise FlowServerError(
-            f"{key_file} holds no administrator's key; it must be 16 or more letters, digits, - and _."
-        )
+        raise FlowServerError(f"The administrator's key in {key_file} must be 16 or more letters, digits, - and _.")
     return key
 
 

@@ -67,7 +67,7 @@ def free_port(besides: tuple[int, ...] = ()) -> int:
 def check_requested_port(port: int) -> None:
     """Refuse a port that a user asked for and that cannot be had."""
     if not LOWEST <= port <= HIGHEST:
-        raise FlowServerError(f"Port {port} is not allowed; choose one from {LOWEST} to {HIGHEST}.")
+        raise FlowServerError(f"The port must be from {LOWEST} to {HIGHEST}, got {port}.")
     if not is_free(port):
         raise FlowServerError(
             f"Port {port} on {HOST} is taken by another program; pass a free one with --port, "

@@ -63,8 +63,8 @@ def prepare(
     """
     if not is_here(address.host):
         raise FlowServerError(
-            f"FATE-Flow at {address} is on another machine; run this command there, because the provider's Python "
-            "must be checked where its tasks will run."
+            f"FATE-Flow at {address} is on another machine. Run this command there, since the provider's Python is checked "
+            "where its tasks will run."
         )
     # Not resolved: the interpreter of a virtual environment is a link, and only by the link's name is it that one's.
     python = os.path.abspath(os.path.expanduser(python))
@@ -72,11 +72,11 @@ def prepare(
     folder = os.path.abspath(os.path.expanduser(path)) if path else str(Path(python).parent.parent)
     if not (os.path.isfile(python) and os.access(python, os.X_OK)):
         raise FlowServerError(
-            f"The Python {python} does not exist or cannot be executed; --python must name the interpreter of an "
-            "environment, such as /opt/fate-dp/bin/python."
+            f"--python must be the interpreter of an environment, such as /opt/fate-dp/bin/python, got {python}, which does "
+            "not exist or cannot be executed."
         )
     if not os.path.isdir(folder):
-        raise FlowServerError(f"The folder {folder} does not exist; --path must name one, or be left out.")
+        raise FlowServerError(f"--path must be a folder or be left out, got {folder}, which does not exist.")
     try:
         environment = examine(python, folder)
     except InvalidArgument as error:
@@ -126,8 +126,8 @@ def remove(address: FlowAddress, version: str) -> str:
 def check_version(version: str) -> None:
     if not VERSION.fullmatch(version):
         raise FlowServerError(
-            f"The provider's version is {version!r} but must begin with {PLUGIN_PREFIX} and have at most 20 letters, "
-            "digits and the signs . _ + -, for example dp0.2.0."
+            f"The provider's version must be {PLUGIN_PREFIX} and at most 20 letters, digits and the signs . _ + - after it, "
+            f"got {version!r}. Use a version such as dp0.2.0."
         )
 
 

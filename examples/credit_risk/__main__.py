@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.division import Shares
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.deploy.flow import home_command
 from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, demo_server, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command
@@ -98,7 +98,7 @@ def study_of(options: argparse.Namespace) -> Study:
     }
     stray = next((part for part in options.parts if part not in PARTS), None)
     if stray is not None:
-        raise InvalidArgument(f"The part {stray!r} of --parts is unknown; allowed are {', '.join(PARTS)}.")
+        raise InvalidArgument.of("a part of --parts", stray, f"one of {', '.join(PARTS)}")
     without_privacy, csv = HOMO_LR in options.parts, raw_file(options)
     usual = 1 if options.quick else 10 if without_privacy else options.private_seeds or PRIVATE_SEEDS
     number = usual if options.seeds is None else options.seeds
@@ -121,13 +121,13 @@ def private_study_of(options: argparse.Namespace, seeds: tuple[int, ...], prepar
     if not parts:
         return None
     if options.private_seeds is not None and not 1 <= options.private_seeds <= len(seeds):
-        raise InvalidArgument(
-            f"--private-seeds is {options.private_seeds}; allowed are 1 to {len(seeds)}, the number of seeds."
+        raise InvalidArgument.of(
+            "--private-seeds", options.private_seeds, f"from 1 to {len(seeds)}, the number of seeds"
         )
     epsilons = tuple(map(_epsilon, options.epsilons)) if options.epsilons else (4.0,) if options.quick else None
     number = options.private_seeds or (1 if options.quick else PRIVATE_SEEDS)
     if options.trees is not None and options.trees < 1:
-        raise InvalidArgument(f"--trees is {options.trees}; allowed is a whole number of at least 1.")
+        raise InvalidArgument.of("--trees", options.trees, "a whole number of at least 1")
     trees = options.trees or (2 if options.quick else None)
     changes = {"epsilons": epsilons, "parties": preparation["parties"], "shares": preparation["shares"]}
     return _changed(PrivateStudy(seeds=seeds[:number], parts=parts, trees=trees), changes)
@@ -139,7 +139,7 @@ def _epsilon(text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
-        raise InvalidArgument(f"--epsilons has {text!r}; allowed are numbers greater than 0 with commas between.")
+        raise InvalidArgument.of("--epsilons", text, "numbers greater than 0 with commas between")
     return value
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from examples.credit_risk.homo_lr import HomoLRSettings, study_pipeline
-from examples.pipelines import StudyTables
+from examples.pipelines import Federation, StudyTables
 from fate_dp.data_prep.lending_club.cleaning import CleanLoans
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
@@ -36,7 +36,6 @@ from fate_dp.pipelines.jobs.job import (
     task_output_data,
     task_output_model,
 )
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import upload_prepared
 from fate_dp.pipelines.report.job_facts import ReportRequest, gather
 from fate_dp.pipelines.report.job_page import write_report as write_job_report

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from examples.pipelines import StudyTables, held_out_reader, training_reader
-from fate_dp.pipelines.jobs.ready import Federation, evaluation, new_pipeline
+from examples.pipelines import Federation, StudyTables, held_out_reader, training_reader
+from fate_dp.pipelines.jobs.ready import evaluation, new_pipeline
 from fate_dp.privacy.validation import InvalidArgument, is_finite, is_whole
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class HomoLRSettings:
         for name, holds, allowed in checks:
             if not holds:
                 value = getattr(self, name)
-                raise InvalidArgument(f"The HomoLR setting {name} is {value!r}; allowed is {allowed}.")
+                raise InvalidArgument.of(f"The HomoLR setting {name}", value, allowed)
         # Numbers of numpy stand in no DAG file and in no result.json.
         for item in fields(self):
             kind: Any = type(item.default)

@@ -56,9 +56,9 @@ def _checked(labels: ArrayLike, scores: ArrayLike, threshold: float) -> tuple[nu
     """Labels as whole numbers and scores as floats, after every refusal."""
     labels, scores = numpy.asarray(labels), numpy.asarray(scores, dtype=float)
     if labels.ndim != 1 or labels.shape != scores.shape:
-        raise InvalidArgument(f"Labels have the shape {labels.shape} and scores {scores.shape}; both must be (n,).")
+        raise InvalidArgument.of("shapes of labels and scores", (labels.shape, scores.shape), "(n,) for both")
     if not is_finite(threshold):
-        raise InvalidArgument(f"The threshold is {threshold!r}; it must be a number.")
+        raise InvalidArgument.of("The threshold", threshold, "a number")
     if labels.dtype.kind not in "biuf":
         raise InvalidArgument(f"The labels are of type {labels.dtype}; the numbers 0 and 1 are allowed.")
     if set(numpy.unique(labels)) != {0, 1}:
@@ -86,7 +86,7 @@ def interval(values: Iterable[float], confidence: float = 0.95) -> dict:
         if not is_finite(value):
             raise InvalidArgument(f"The value {value!r} is among those of an interval; finite numbers are allowed.")
     if not is_finite(confidence) or not 0 < confidence < 1:
-        raise InvalidArgument(f"The confidence is {confidence!r}; it must be a number between 0 and 1.")
+        raise InvalidArgument.of("The confidence", confidence, "a number between 0 and 1")
     if not values:
         raise InvalidArgument("An interval needs at least one value; there is none.")
     values = [float(value) for value in values]
@@ -243,14 +243,12 @@ def _checked_features(parties: Sequence[tuple], settings: HomoLRSettings) -> lis
     columns = arrays[0][0].shape[1:]
     for number, (features, labels) in enumerate(arrays, start=1):
         if features.ndim != 2 or labels.shape != features.shape[:1] or not labels.size:
-            raise InvalidArgument(
-                f"Party {number} has features of shape {features.shape} and labels of shape {labels.shape}; "
-                "allowed are (n, m) and (n,) with n of at least 1."
-            )
+            shapes = features.shape, labels.shape
+            allowed = "(n, m) and (n,) with n of at least 1"
+            raise InvalidArgument.of(f"shapes of features and labels of party {number}", shapes, allowed)
         if features.shape[1:] != columns or columns[0] < 1:
-            raise InvalidArgument(
-                f"Party {number} has {features.shape[1]} features, party 1 has {columns[0]}; all must have the same."
-            )
+            allowed = f"{columns[0]}, as at party 1, and at least 1"
+            raise InvalidArgument.of(f"number of features of party {number}", features.shape[1], allowed)
         if len(labels) > settings.batch_size:
             raise InvalidArgument(
                 f"Party {number} has {len(labels)} rows, more than the batch_size of {settings.batch_size}; "

@@ -13,10 +13,10 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from examples.credit_risk.homo_lr import HomoLRSettings
-from examples.pipelines import StudyTables, held_out_reader, training_reader
+from examples.pipelines import Federation, StudyTables, held_out_reader, training_reader
 from fate_dp.data_prep.lending_club.columns import GROUPS, NUMERIC
 from fate_dp.data_prep.lending_club.options import APPLICATION, CREDIT_FILE
-from fate_dp.pipelines.jobs.ready import Federation, new_pipeline, reader_of
+from fate_dp.pipelines.jobs.ready import new_pipeline, reader_of
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline

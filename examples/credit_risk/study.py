@@ -90,7 +90,7 @@ class Study:
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise InvalidArgument(f"The seeds are {self.seeds!r}; there must be at least one, and none may repeat.")
+            raise InvalidArgument.of("The seeds", self.seeds, "at least one, none of them twice")
         for seed in self.seeds:
             replace(self.preparation, seed=seed)
         for seed in (*self.flow_seeds, *(self.private.seeds if self.private else ())):

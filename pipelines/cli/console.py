@@ -70,6 +70,10 @@ FLAGS: dict[str, dict[str, Any]] = {
     "party": {"default": "9999", "help": "party id (9999)"},
     "id": {"default": "id", "help": "name of the column that the parties join on (id)"},
     "label": {"help": "name of the label column, at the guest only"},
+    "population": {
+        "metavar": "NAME",
+        "help": "whom its ids name, as equal ids of one population are one record (records; row numbers have their own)",
+    },
     "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},
     "neighbours": {"type": int, "help": "nearest loans that a synthetic one may be drawn towards (5)"},
 }

@@ -1,11 +1,9 @@
-"""Data: ``fate-dp prep``, ``upload-prepared`` and ``upload-examples``."""
+"""Data: ``fate-dp prep`` and ``upload-prepared``."""
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,6 @@ from .console import (
     add_home,
     add_kinds,
     given,
-    parties_folder,
     running_server,
     wide_console,
 )
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-DEFAULT_ROWS, DEFAULT_SEED = 20000, 2024
 COUNTS = {"loans": "rows", "columns": "columns"}
 
 
@@ -51,15 +47,6 @@ def add_prep(commands: Commands) -> None:
     command.add_argument("--split", help="horizontal: parties hold loans, or vertical: columns (horizontal)")
     text = "vertical: columns of a party, once per party (application at the guest, credit file at the host)"
     command.add_argument("--columns", type=_list, action="append", metavar="NAME,NAME", help=text)
-    text = "invent loans in the raw file's format, so that nothing needs a download"
-    command = add_command(kinds, "lending-club-synthetic", text, invent)
-    command.add_argument("--rows", type=int, default=DEFAULT_ROWS, help=f"number of loans ({DEFAULT_ROWS})")
-    command.add_argument("--out", type=Path, required=True, help="file to write; compressed if it ends in .gz")
-    command.add_argument("--seed", type=int, default=DEFAULT_SEED, help=f"of the random draws ({DEFAULT_SEED})")
-    command.add_argument("--percent-signs", action="store_true", help="write rates with %% signs")
-    command.add_argument("--plain-terms", action="store_true", help="write terms as 36, without the word months")
-    command.add_argument("--index-column", action="store_true", help="begin with a column of row numbers")
-    command.add_argument("--title-line", action="store_true", help="write a line above the header")
     text = "upload all tables of a prepared folder, once its hashes are checked"
     command = add_command(commands, "upload-prepared", text, upload)
     command.add_argument("folder", type=Path, metavar="DIR", help="what `fate-dp prep` has written")
@@ -90,22 +77,13 @@ def prepare(options: argparse.Namespace) -> None:
     console.print(f"Written: {options.out}", markup=False, highlight=False)
 
 
-def invent(options: argparse.Namespace) -> None:
-    from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
-
-    edition = Edition(**given(options, Edition))
-    with ShareBar(wide_console()) as progress:
-        write_synthetic(options.out, options.rows, options.seed, edition, progress.show)
-    wide_console().print(f"Written: {options.rows} invented loans in {options.out}", markup=False, highlight=False)
-
-
 def upload(options: argparse.Namespace) -> None:
     from ..jobs.upload import upload_prepared
 
     address, home = running_server(options)
     console = wide_console()
     with TaskLines(console) as lines:
-        names = upload_prepared(address, options.folder, options.namespace, lines.task, home)
+        names = upload_prepared(address, options.folder, options.namespace, lines.task, home, lines.sentence)
     for path, name in names.items():
         console.print(f"{path} is now {options.namespace}/{name}", markup=False, highlight=False)
 
@@ -200,30 +178,3 @@ def _party_cells(manifest: dict[str, Any]) -> Iterator[dict[str, str]]:
                 },
                 "influence": f"{entry['largest_influence']:,}",
             }
-
-
-def add_upload_examples(commands: Commands) -> None:
-    text = "make and upload the tables that conf/ and examples/ read; tables of the same names are replaced"
-    command = add_command(commands, "upload-examples", text, upload_examples)
-    text = (
-        "files of conf/ without .yaml, such as private_homo_nn, or folders of examples/pipeline/, such as dp_hetero_lr;"
-    )
-    command.add_argument("jobs", nargs="*", metavar="JOB", help=f"{text} all unless given")
-    text = "where default_credit of FATE's examples lies; made up unless given"
-    command.add_argument("--data", type=Path, metavar="FOLDER", help=text)
-    add_flags(command, "flow")
-    add_home(command, "folder of the embedded server")
-
-
-def upload_examples(options: argparse.Namespace) -> None:
-    from ..jobs.example_tables import Destination, makers_of
-
-    if options.data is not None and not options.data.is_dir():
-        raise ValueError(f"--data {options.data} is not a folder.")
-    makers = makers_of(options.jobs)
-    address, home = running_server(options)
-    console = wide_console()
-    with TaskLines(console) as lines, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as threads:
-        destination = Destination(address, parties_folder(options), home, lines.task, options.data)
-        names = list(threads.map(lambda make: make(destination, Path(folder)), makers))
-    console.print(f"Uploaded: {', '.join(sum(names, []))}", markup=False, highlight=False)

@@ -30,7 +30,7 @@ from .console import (
     show_demo,
     wide_console,
 )
-from .data import add_prep, add_upload_examples
+from .data import add_prep
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
@@ -108,7 +108,6 @@ def parser() -> argparse.ArgumentParser:
     add_attack(commands)
     add_plan(commands)
     add_prep(commands)
-    add_upload_examples(commands)
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
@@ -125,11 +124,12 @@ def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.Argume
 
 def add_upload(commands: Commands) -> None:
     text = "check a CSV file and upload it as a table of a party on this server"
-    command = add(commands, upload, text, "flow", "id", "label")
+    command = add(commands, upload, text, "flow", "id", "label", "population")
     command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
     text = "int32 for classes, float64 for numbers; found out unless given"
     command.add_argument("--label-type", choices=("int32", "float64"), help=text)
+    command.add_argument("--party", help="whose table it is; the server's party, or all that it plays, unless given")
 
 
 def add_declare(commands: Commands) -> None:
@@ -146,8 +146,9 @@ def add_declare(commands: Commands) -> None:
 
 def add_declare_table(commands: Commands) -> None:
     text = "set caps of a party's table before its first job, whatever columns jobs leave"
-    command = add(commands, declare_table, text, "party", "id", "label")
+    command = add(commands, declare_table, text, "party", "id", "label", "population")
     command.add_argument("csv", type=Path, help="the file that is, or will be, uploaded")
+    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="as what it is uploaded")
     command.add_argument("--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records")
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
     command.add_argument("--scores", type=int, help="at a host: how many models' joint scores the guest may see")
@@ -214,11 +215,10 @@ def demo(options: argparse.Namespace) -> None:
 
 
 def upload(options: argparse.Namespace) -> None:
+    from ..jobs.populations import Owner
     from ..jobs.upload import NUMBER_TYPE, TableMeta, found_label_type, upload_table
 
-    namespace, _, name = options.table.partition("/")
-    if not namespace or not name or "/" in name:
-        raise ValueError(f"The table is {options.table!r}; it must read NAMESPACE/NAME.")
+    namespace, name = _namespace_and_name(options.table)
     address, home = running_server(options)
     meta = TableMeta(id_name=options.id, label_name=options.label)
     if options.label is not None:
@@ -228,10 +228,19 @@ def upload(options: argparse.Namespace) -> None:
                 f"The labels {options.label} are uploaded as numbers ({NUMBER_TYPE}); label_flip needs bounds for them, and "
                 "dp_hetero_lr family gaussian."
             )
+    sentences: list[str] = []
+    owner = Owner(options.party, options.population, sentences.append)
     with TaskLines(wide_console()) as lines:
         progress = partial(lines.task, "upload")
-        upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home)
-    print(f"Uploaded {options.csv} as {options.table}.")
+        upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home, owner=owner)
+    print(f"Uploaded {options.csv} as {options.table}.", *sentences, sep="\n")
+
+
+def _namespace_and_name(table: str) -> tuple[str, str]:
+    namespace, _, name = table.partition("/")
+    if not namespace or not name or "/" in name:
+        raise InvalidArgument.of("table", table, "NAMESPACE/NAME")
+    return namespace, name
 
 
 def ledger(options: argparse.Namespace) -> None:
@@ -274,11 +283,18 @@ def declare(options: argparse.Namespace) -> None:
 
 
 def declare_table(options: argparse.Namespace) -> None:
-    from ..jobs import party_ledgers
+    from ..jobs.party_ledgers import NewCaps, make_home
+    from ..jobs.populations import Named
+    from ..jobs.populations import declare_table as declare
 
-    home = party_ledgers.make_home(parties_folder(options), options.party)
-    caps = party_ledgers.NewCaps(options.epsilon, options.delta, options.scores, options.losses)
-    name = party_ledgers.declare_table(home, options.csv, id_name=options.id, label=options.label, caps=caps)
+    if options.table is None and options.population is not None:
+        raise ValueError(
+            "A population belongs to a table; name it, as in `fate-dp declare-table loans.csv bank/loans`."
+        )
+    named = options.table and Named("/".join(_namespace_and_name(options.table)), options.population)
+    home = make_home(parties_folder(options), options.party)
+    caps = NewCaps(options.epsilon, options.delta, options.scores, options.losses)
+    name = declare(home, options.csv, named, id_name=options.id, label=options.label, caps=caps)
     print(f"Declared {name}, the table {options.csv}, in {home}.")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
+from fate_dp.privacy.validation import refusal
 
 from ..jobs.text_tables import print_table, print_text, rounded_up, table_of_cells
 from .console import given
@@ -104,13 +105,9 @@ def dimension_of(request: HomoNNRequest) -> int:
         return request.dimension
     name = request.settings.model["name"]
     if module_name(name) is not None:
-        raise ValueError(
-            f"--model is {name!r}, which only the parties' operators have; say --dimension, its parameters."
-        )
+        raise ValueError(f"Only the parties' operators have the model {name!r}. Give its parameters with --dimension.")
     if request.features is None:
-        raise ValueError(
-            "--features is not given; it must be the number of features, or --dimension that of parameters."
-        )
+        raise ValueError("--features is not given. Give the number of features, or of parameters with --dimension.")
     from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
     from fate_dp.components.dp_homo_nn.models.spec import dimension
 
@@ -213,6 +210,5 @@ def _params(text: str | None) -> dict[str, Any]:
     try:
         return {} if text is None else json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"--model-params is {text!r}; it must be a JSON object, for example '{{\"hidden\": [32]}}'."
-        ) from error
+        allowed = "a JSON object, such as '{\"hidden\": [32]}'"
+        raise ValueError(refusal("--model-params", text, allowed)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import reduce
+from functools import cache, reduce
 from importlib import import_module
 from operator import or_
 from pathlib import Path
@@ -16,21 +16,19 @@ from typing import Any, ClassVar
 import yaml
 from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
-from fate_client.pipeline.interface import DataWarehouseChannel, ModelWarehouseChannel, TaskOutputArtifactChannel
 
 from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
 from fate_dp.components.common.vocabulary import refuse_old_names
 
-Artifact = TaskOutputArtifactChannel | DataWarehouseChannel | ModelWarehouseChannel
+YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DeclaredTask(Component):
     """A task of a component: takes the parameters that the component's settings declare, and refuses what it refuses.
 
         class Smote(DeclaredTask, component="smote", declares=(Settings,)):
-            train_data: Artifact
 
-    The annotations of the class are the component's inputs. A parameter may be left out, or be None, where it has a
+    Inputs are those of the component's YAML. A parameter may be left out, or be None, where it has a
     default or is given for each party: ``task.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
@@ -46,7 +44,8 @@ class DeclaredTask(Component):
         cls.yaml_define_path = str(Path(__file__).parent / f"{component}.yaml")
         cls.declarations = declares
         cls.parameters = reduce(or_, (dict(parameters_of(each)) for each in declares))
-        cls.inputs = tuple(cls.__dict__.get("__annotations__", ()))
+        artifacts = described(component)["input_artifacts"].values()
+        cls.inputs = tuple(name for kind in artifacts for name in kind or ())
         cls.__signature__ = _signature(cls)
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
 
@@ -82,7 +81,7 @@ class DeclaredTask(Component):
 def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
     """{name: class} of the components that have a YAML and no class of their own: LabelCount of label_count.
 
-    What it is for and its inputs come from the YAML, parameters from ``Settings`` of the component's ``settings.py``.
+    What it is for comes from the YAML, parameters from ``Settings`` of the component's ``settings.py``.
 
     Args:
         module: where the classes will be found, for pickle.
@@ -93,19 +92,19 @@ def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
 
 
 def _derived(component: str, module: str) -> type[DeclaredTask]:
-    path = Path(__file__).parent / f"{component}.yaml"
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))["component"]
-    inputs = [name for kind in content["input_artifacts"].values() for name in kind or ()]
-    members = {
-        "__doc__": content["description"],
-        "__module__": module,
-        "__annotations__": dict.fromkeys(inputs, Artifact),
-    }
+    members = {"__doc__": described(component)["description"], "__module__": module}
     name = "".join(word.capitalize() for word in component.split("_"))
     declares = (import_module(f"fate_dp.components.{component}.settings").Settings,)
     return new_class(
         name, (DeclaredTask,), {"component": component, "declares": declares}, lambda to: to.update(members)
     )
+
+
+@cache
+def described(component: str) -> dict[str, Any]:
+    """What FATE's own description of a component says: its YAML beside this file."""
+    path = Path(__file__).parent / f"{component}.yaml"
+    return dict(yaml.load(path.read_text(encoding="utf-8"), YAML_READER)["component"])
 
 
 def is_given(value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""The client classes, one for each component: what they are for, and what inputs they take.
+"""The client classes, one for each component: what they are for.
 
-Parameters, their documentation and their checks come from the components' settings, see `definition.DeclaredTask`.
+Inputs, parameters, their documentation and their checks come from the components' settings, see `definition.DeclaredTask`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fate_dp.components.share_lr import settings as share_lr
 from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
 from fate_dp.components.smote.settings import Settings as SmoteSettings
 
-from .definition import Artifact, DeclaredTask, is_given
+from .definition import DeclaredTask, is_given
 
 
 class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSettings,)):
@@ -32,8 +32,6 @@ class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSetting
     that linear regression (family gaussian) learns from them.
     """
 
-    input_data: Artifact
-
 
 class DPBinning(DeclaredTask, component="dp_binning", declares=(BinningSettings,)):
     """The number of a bin in the place of every value, with WOE and IV of each party's columns from private counts.
@@ -42,10 +40,6 @@ class DPBinning(DeclaredTask, component="dp_binning", declares=(BinningSettings,
     ``bins_epsilon`` ``{"range": [0, 10], "quantiles": 5}``. Ranges, cut points and categories must come from public facts.
     Rules may be each party's own: ``task.hosts[0].task_parameters(columns=...)``.
     """
-
-    train_data: Artifact
-    test_data: Artifact
-    input_model: Artifact
 
 
 class DPHeteroLR(
@@ -58,13 +52,6 @@ class DPHeteroLR(
     ``needs_arbiter`` says what the chosen solver needs: per_epoch needs one. ``epsilon``, ``delta`` and
     ``clip`` are each party's own, so give them by party: ``component.hosts[0].task_parameters(epsilon=1.0)``.
     """
-
-    train_data: Artifact
-    validate_data: Artifact
-    cv_data: Artifact
-    test_data: Artifact
-    input_model: Artifact
-    warm_start_model: Artifact
 
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         made = super().check_together(asked)
@@ -123,18 +110,9 @@ class DPScorecard(
     ``component.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
-    train_data: Artifact
-    cv_data: Artifact
-    test_data: Artifact
-    input_model: Artifact
-    binning_model: Artifact
-
 
 class Flipback(DeclaredTask, component="flipback", declares=(FlipbackSettings,)):
     """Better labels for a second training, from ``scores``, the train_output_data of a first one. Costs no epsilon."""
-
-    input_data: Artifact
-    scores: Artifact
 
 
 class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSettings,)):
@@ -145,10 +123,6 @@ class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSett
     ``shuffler`` takes part without data: leave it out of the reader's ``runtime_parties``. ``fate-dp plan homo-nn`` tells
     beforehand what each trust model costs.
     """
-
-    train_data: Artifact
-    test_data: Artifact
-    input_model: Artifact
 
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         # A task that only predicts needs no settings.
@@ -163,10 +137,6 @@ class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt", declares=(homo_gbdt.Tra
     in the data. Without any rule columns are taken to be in units of standard deviations.
     """
 
-    train_data: Artifact
-    test_data: Artifact
-    input_model: Artifact
-
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         # A task that only predicts needs no settings.
         return {homo_gbdt.TrainSettings: homo_gbdt.given_settings(asked)} if asked else {}
@@ -180,8 +150,6 @@ class Align(DeclaredTask, component="align", declares=(AlignSettings,)):
     without ``label_source``. What ``hide_size`` costs is charged to the ledger of each party.
     """
 
-    input_data: Artifact
-
 
 class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.ShareSettings, share_lr.Prediction)):
     """Logistic or linear regression of a guest and one host on what ``align`` left: shares of all columns.
@@ -189,11 +157,6 @@ class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.ShareSettin
     Parameters are named as in FATE's CoordinatedLR, the optimizer's method is sgd and weights start from zero.
     ``train_data`` and ``test_data`` are ``output_data`` of an ``align``, ``alignment`` that of the same one.
     """
-
-    train_data: Artifact
-    test_data: Artifact
-    alignment: Artifact
-    input_model: Artifact
 
 
 class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,)):
@@ -208,8 +171,6 @@ class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,))
     from public facts: values outside count as the nearer end.
     """
 
-    input_data: Artifact
-
 
 class Smote(DeclaredTask, component="smote", declares=(SmoteSettings,)):
     """Over-sampling of each party's own training rows; what is computed from them protects no record.
@@ -218,5 +179,3 @@ class Smote(DeclaredTask, component="smote", declares=(SmoteSettings,)):
     ``dataset`` is the same at all parties unless it is given for each of them:
     ``task.guest.task_parameters(dataset=...)``, ``task.hosts[0].task_parameters(dataset=...)``.
     """
-
-    train_data: Artifact

@@ -25,7 +25,7 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs.flow import fate_version
 from ..jobs.job import JobResult, run_job, task_metrics, task_output_data, task_output_model
-from ..jobs.party_ledgers import declare, declare_public, party_ledger, score_releases
+from ..jobs.party_ledgers import declare_public, party_ledger, score_releases
 from ..jobs.ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
 from ..jobs.upload import TableMeta, upload_table
 from ..report.guarantees import Protocol, component_guarantee
@@ -167,7 +167,6 @@ def run_demo(run: Run) -> dict[str, Any]:
 
     begin = time.monotonic()
     manifest = upload_data(run)
-    declare(run.guest.parties_folder, run.parties.guest, PRIVATE.label_source())
     copy = run.data / f"{PUBLIC_COPY}.csv"
     declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
     trained, baseline = run.together(

@@ -137,9 +137,7 @@ def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) ->
         )
     wanted = Kind.LABELS if is_flip else Kind.RECORDS
     if found[0].kind != wanted:
-        return asked.void(
-            f"The canaries of {found[0].table_name} are {found[0].kind} but must be {wanted} here.", entry
-        )
+        return asked.void(f"The canaries of {found[0].table_name} must be {wanted} here, got {found[0].kind}.", entry)
     if entry["mechanism"] == PIECEWISE:
         return asked.void("Canaries of labels are classes, but the job made numbers noisy.", entry)
     return _audit_flips(asked, home, entry, found[0]) if is_flip else _audit_training(asked, home, entry, found[0])
@@ -151,7 +149,7 @@ def _audit_flips(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], ca
     missing = sum(label is None for label in labels)
     if missing:
         return asked.void(
-            f"The job released no flip of {missing} of {len(labels)} canaries; all must be in its table.", entry
+            f"The job released no flip of {missing} of {len(labels)} canaries. Put all of them into its table.", entry
         )
     coins = np.array(canaries.coins, dtype=np.int64)
     seen = _guesses(labels, canaries)

@@ -132,7 +132,7 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
 
 def _label_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tuple[Any, dict[str, Any]]:
     if planting.count > len(table):
-        raise InvalidArgument(f"count is {planting.count} but must be at most the number of records, {len(table)}.")
+        raise InvalidArgument.of("count", planting.count, f"at most the number of records, {len(table)}")
     classes = _classes(table, label)
     places = _places(len(table), planting.count, rng)
     coins = fair_coins(planting.count, rng)
@@ -188,8 +188,8 @@ def _places(records: int, count: int, rng: Rng) -> np.ndarray:
 def _classes(table: Any, label: str) -> tuple[str, str]:
     found = sorted({canonical_label(value) for value in table[label].unique()})
     if len(found) != 2:
-        raise InvalidArgument(
-            f"The label {label!r} has {len(found)} values but must have 2, which coins choose between."
+        raise InvalidArgument.of(
+            f"number of values of the label {label!r}", len(found), "2, which coins choose between"
         )
     return found[0], found[1]
 

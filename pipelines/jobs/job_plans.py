@@ -22,12 +22,12 @@ def plan_of_file(path: Path) -> JobPlan:
     """Of a DAG in YAML or JSON, as `pipeline.get_dag()` gives it; raises InvalidArgument, one sentence."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB but must be the DAG of one job.")
+            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB. Name the DAG of one job.")
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name a file with the DAG of a job.") from error
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is no valid YAML or JSON but must hold the DAG of a job.") from error
+        raise InvalidArgument(f"{path} must be a DAG in YAML or JSON and cannot be read as either.") from error
     return plan_of_document(document, str(path))
 
 
@@ -38,7 +38,7 @@ def plan_of_document(document: Any, where: str) -> JobPlan:
 
     dag = document.get("dag", document) if isinstance(document, dict) else None
     if not isinstance(dag, dict) or not isinstance(dag.get("tasks"), dict) or not dag["tasks"]:
-        raise InvalidArgument(f"{where} has no tasks but must be the DAG of a job, as pipeline.get_dag() gives it.")
+        raise InvalidArgument(f"{where} has no tasks. Name the DAG of a job, as pipeline.get_dag() gives it.")
     try:
         DAGSpec.parse_obj(dag)
     except ValidationError as error:

@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fate_dp.components.common.charges import PartyHome, columns_name, id_space, label_cap
+from fate_dp.components.common.charges import PartyHome, label_cap
 from fate_dp.privacy import InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
-from fate_dp.privacy.ledger.policy import declare_caps, declare_source
+from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
 from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero
@@ -43,40 +42,6 @@ class NewCaps:
     @property
     def are_given(self) -> bool:
         return any(getattr(self, item.name) is not None for item in fields(self))
-
-
-def declare_table(
-    home: Path, csv_file: AnyPath, *, id_name: str = "id", label: str | None = None, caps: NewCaps = NewCaps()
-) -> str:
-    """Set the caps of a table before its first job: its caps in the policy, its records in the ledger.
-
-    A job may leave columns away or take some rows. The ledger knows the table by its records then, as soon as it has
-    seen them; here it sees them before anybody can ask for less. Returns the dataset's name in the ledger.
-
-    Args:
-        label: Name of the label column, which is no feature.
-        caps: Epsilon, delta, scores and losses that are to be set.
-
-    Raises:
-        InvalidPolicy: A cap is malformed, or the file lacks these columns; no cap is declared.
-    """
-    import pandas
-
-    table = pandas.read_csv(csv_file, dtype=str, keep_default_na=False)
-    missing = next((name for name in (id_name, label) if name is not None and name not in table), None)
-    if missing is not None:
-        raise InvalidPolicy(
-            f"The file {csv_file} has no column {missing!r}; name its id column with --id, its label with --label."
-        )
-    columns = [name for name in table if name not in (id_name, label)]
-    party = PartyHome(home)
-    tags = record_tags(table[id_name], party.key, id_space(party.policy, id_name))
-    # Another table with these columns has their name already; the caps are of these records.
-    name = party.ledger.remember_dataset(columns_name(columns), columns, records=tags, key_id=party.key_id)
-    declare_caps(
-        home / POLICY_FILE, name, epsilon=caps.epsilon, delta=caps.delta, scores=caps.scores, losses=caps.losses
-    )
-    return name
 
 
 def home_at(parties_folder: AnyPath, party_id: str) -> PartyHome:

@@ -1,19 +1,27 @@
 """What pipelines are made of, and the demo's; `examples/pipelines.py` makes those of the other jobs in conf/ of it.
 
-*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares. *Horizontal*: guest and
-hosts have the same columns of different records, and an arbiter adds up models or statistics.
+*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from fate_dp.privacy.validation import PARTY_ID, InvalidArgument
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
     from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
+
+
+class Members(Protocol):
+    """The party ids of a job."""
+
+    @property
+    def guest(self) -> str: ...
+    @property
+    def arbiter(self) -> str | None: ...
+    @property
+    def all_hosts(self) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -34,48 +42,6 @@ class Parties:
 
 
 @dataclass(frozen=True)
-class Federation:
-    """Party ids of a horizontal job; every data party holds rows of its own with the same columns.
-
-    ``shuffler`` is a host without data that mixes messages, for `clients.Shuffler` and for trainings with aggregation
-    shuffle.
-    """
-
-    guest: str = "9999"
-    hosts: tuple[str, ...] = ("10000", "9998")
-    arbiter: str = "10001"
-    shuffler: str | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.hosts, (tuple, list)) or not self.hosts:
-            raise InvalidArgument(f"The hosts are {self.hosts!r}; allowed is a list of at least one party id.")
-        object.__setattr__(self, "hosts", tuple(self.hosts))
-        members = self.data_parties()
-        for role, party_id in (*members, ("arbiter", self.arbiter)):
-            if not isinstance(party_id, str) or not PARTY_ID.fullmatch(party_id):
-                raise InvalidArgument(
-                    f"The {role}'s party id is {party_id!r}; allowed are 1 to 64 letters, digits and underscores."
-                )
-        if len({party_id for _, party_id in members}) < len(members):
-            raise InvalidArgument(
-                f"The data parties are {', '.join(party_id for _, party_id in members)}; their ids must not repeat."
-            )
-
-    @property
-    def all_hosts(self) -> list[str]:
-        return [*self.hosts, *([self.shuffler] if self.shuffler else [])]
-
-    def data_parties(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of role and party id, the guest first."""
-        return (("guest", self.guest), *(("host", host) for host in self.hosts))
-
-    def at_training(self, aggregation: str) -> dict[str, Any]:
-        """All parties of a training with differential privacy as fate_client's `runtime_parties`."""
-        hosts = self.all_hosts if aggregation == "shuffle" else list(self.hosts)
-        return {"guest": self.guest, "host": hosts, "arbiter": self.arbiter}
-
-
-@dataclass(frozen=True)
 class Tables:
     """Namespace and table names of the two sides of a join."""
 
@@ -91,7 +57,7 @@ class Tables:
 # What all of them share.
 
 
-def new_pipeline(parties: Parties | Federation) -> FateFlowPipeline:
+def new_pipeline(parties: Members) -> FateFlowPipeline:
     """An empty pipeline of these parties."""
     from fate_client.pipeline import FateFlowPipeline
 
@@ -110,7 +76,7 @@ def reader_of(name: str, namespace: str, guest: tuple[str, str], *hosts: tuple[s
     return reader
 
 
-def evaluation(parties: Parties | Federation, *scored: object, kind: str = "binary") -> Evaluation:
+def evaluation(parties: Members, *scored: object, kind: str = "binary") -> Evaluation:
     """FATE's Evaluation of scores at the guest, who alone gets it; ``kind`` is binary or multi."""
     from fate_client.pipeline.components.fate import Evaluation
 
@@ -187,6 +153,3 @@ def joined_tables(parties: Parties, tables: Tables) -> tuple[Reader, PSI]:
 
 def both_tables(parties: Parties, tables: Tables) -> Reader:
     return reader_of("reader_0", tables.namespace, (parties.guest, tables.guest), (parties.host, tables.host))
-
-
-# Horizontal: training with differential privacy, and private statistics.

@@ -115,7 +115,7 @@ def table_of(
         reader = str(_only(table, readers, party))
         return PartyTable(reader, table, homes[reader], (table,))
     if not TABLE.fullmatch(table):
-        raise InvalidArgument(f"The table is {table!r}; it must read NAMESPACE/NAME, as it was uploaded.")
+        raise InvalidArgument.of("table", table, "NAMESPACE/NAME, as it was uploaded")
     known = [found for found in known_tables(folder, party) if found.table == table]
     owner = _only(table, [found.party for found in known], party)
     if known and known[0].datasets:
@@ -198,8 +198,8 @@ def counted_together(table: PartyTable) -> str | None:
     if not others:
         return None
     return (
-        f"{table.table} counts together with {others}: they have match ids in common. Where those are mere row numbers, "
-        "upload the tables with id columns of their own, and list these under separate_ids in the policy."
+        f"{table.table} counts together with {others}: they have match ids in common. Where those name other records, "
+        "upload the table under another name with `fate-dp upload --population`."
     )
 
 

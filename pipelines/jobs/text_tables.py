@@ -166,10 +166,12 @@ def ledger_table(entries: list[dict[str, Any]]) -> TextTable:
     return table_of(entries, {"no.": "entry_id", **_same(*names)})
 
 
+CAP_COLUMNS = {**_same("table"), "cap of": "kind", **_same("spent", "cap", "left", "delta"), "set": "origin"}
+
+
 def cap_table(lines: Iterable[dict[str, Any]]) -> TextTable:
     """What of the caps of tables is spent; `lines` are the fields of ``table_caps.CapLine``, with what is left."""
-    columns = {"cap of": "kind", **_same("spent", "cap", "left", "delta"), "set": "origin"}
-    return table_of(lines, {**_same("party", "table"), **columns})
+    return table_of(lines, {**_same("party"), **CAP_COLUMNS})
 
 
 def totals_table(content: dict[str, Any]) -> TextTable:

@@ -22,8 +22,10 @@ from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import connect
 from .job import JobFailed, JobResult, Progress, Watch, follow_job, reason_of
+from .populations import Owner
 
 NUMBER_TYPE = "float64"
+PARTITIONS, UPLOAD_SECONDS = 4, 600.0
 WHOLE_NUMBER_TYPES = ("int32", "int64", "long", "int")
 
 
@@ -53,22 +55,22 @@ def upload_table(
     namespace: str,
     name: str,
     meta: TableMeta = TableMeta(),
-    partitions: int = 4,
     progress: Progress = lambda task, status, seconds: None,
-    timeout: float = 600.0,
     home: str | os.PathLike | None = None,
     stop: Event | None = None,
+    owner: Owner = Owner(),
 ) -> JobResult:
-    """Check a CSV file and upload it; a table of the same namespace and name is replaced.
+    """Check a CSV file, declare whom its ids name and its labels, and upload it; a table of that name is replaced.
 
-    What follows `partitions` is as in `Watch`.
+    From `progress` to `stop` it is as in `Watch`; the embedded server's `home` has those of the parties.
     """
-    check_table(csv_file, meta)
+    ids = check_table(csv_file, meta)
     client = connect(address)
+    owner.declare(client, home, f"{namespace}/{name}", meta.label_name, ids)
     response = client.data.upload_file(
         file=str(csv_file),
         head=True,
-        partitions=partitions,
+        partitions=PARTITIONS,
         meta=meta.for_fate(),
         namespace=namespace,
         name=name,
@@ -76,11 +78,11 @@ def upload_table(
     )
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the upload of {csv_file}: {reason_of(response)}.")
-    return follow_job(client, response["job_id"], "local", "0", Watch(progress, timeout, home, stop or Event()))
+    return follow_job(client, response["job_id"], "local", "0", Watch(progress, UPLOAD_SECONDS, home, stop or Event()))
 
 
-def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
-    """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job."""
+def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> pandas.Series:
+    """Refuse what FATE would read wrongly, drop silently or stumble over in the middle of a job; returns the ids."""
     path = Path(csv_file)
     frame = read_as_text(path, meta)
     check_ids(path, frame[meta.id_name])
@@ -94,6 +96,7 @@ def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> None:
             f"The table {path} has {found} different label in {meta.label_name!r}; training needs at least "
             f"{meta.least_classes}."
         )
+    return frame[meta.id_name]
 
 
 def found_label_type(csv_file: str | os.PathLike, meta: TableMeta) -> str:
@@ -148,8 +151,8 @@ def check_ids(path: Path, ids: pandas.Series) -> None:
     repeated = ids.duplicated()
     if repeated.any():
         raise InvalidArgument(
-            f"The table {path} has the {ids.name!r} {ids[repeated].iloc[0]!r} again in line {first_line(repeated)}; "
-            "ids must not repeat."
+            f"The table {path} has the {ids.name!r} {ids[repeated].iloc[0]!r} again in line {first_line(repeated)}. "
+            "Keep one row for each id."
         )
 
 
@@ -158,8 +161,8 @@ def check_label(path: Path, labels: pandas.Series, meta: TableMeta) -> None:
     broken = check_numbers(path, labels, "label") % 1 != 0
     if meta.label_type in WHOLE_NUMBER_TYPES and broken.any():
         raise InvalidArgument(
-            f"The table {path} has the label {labels[broken].iloc[0]!r} in line {first_line(broken)}; "
-            f"labels of type {meta.label_type} must be whole numbers, those of type {NUMBER_TYPE} may be any."
+            f"Labels of type {meta.label_type} must be whole numbers, got {labels[broken].iloc[0]!r} in line "
+            f"{first_line(broken)} of the table {path}. Use type {NUMBER_TYPE} for other numbers."
         )
 
 
@@ -192,11 +195,12 @@ def upload_prepared(
     namespace: str = NAMESPACE,
     progress: Callable[[str, str, str, float], None] = lambda table, task, status, seconds: None,
     home: str | os.PathLike | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, str]:
     """Upload each party's training rows as ``<role>_<party>_train`` and the test rows as ``test``.
 
     In a vertical split each party's part of the test rows is ``<role>_<party>_test``. ``progress`` is called with a
-    table's name and what `upload_table` says. Returns the table's name for each file. Raises InvalidArgument for a folder
+    table's name and what `upload_table` says, ``tell`` as `Owner` does. Returns the table's name for each file. Raises InvalidArgument for a folder
     that is no preparation or was changed.
     """
     folder = Path(folder)
@@ -205,8 +209,9 @@ def upload_prepared(
     # All of them before the first upload: a job needs every table.
     metas = {path: read_meta(folder / entry["meta"]) for path, entry in tables.items()}
     for path, entry in tables.items():
-        name = entry["table"]
-        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=partial(progress, name))
+        name, owner = entry["table"], Owner(entry.get("party_id"), tell=tell)
+        told = partial(progress, name)
+        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=told, owner=owner)
     return {path: entry["table"] for path, entry in tables.items()}
 
 

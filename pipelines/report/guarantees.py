@@ -8,7 +8,6 @@ guarantees must not be complete by chance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import fate_dp.components
@@ -20,7 +19,6 @@ from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
 
 COMPONENTS = Path(fate_dp.components.__file__).parent
-ENTRY_POINTS = "fate.ext.component_desc"
 NO_EVENT = "none"
 
 
@@ -99,17 +97,11 @@ RULES = declared.Rules(
 )
 
 
-def component_names() -> list[str]:
-    """Components of FATE-DP that FATE discovers."""
-    points = metadata.entry_points(group=ENTRY_POINTS)
-    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
-
-
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
     """The declaration of one component; raises InvalidArgument for none, or one incomplete or of another component."""
     content, where = declared.read(folder / name / "guarantee.yaml")
     guarantee = RULES.checked(ComponentGuarantee, content, where)
     if guarantee.component != name:
-        raise InvalidArgument(f"component in {where} is {guarantee.component!r} but must be {name!r}.")
+        raise InvalidArgument.of(f"component in {where}", guarantee.component, repr(name))
     declaration.check(guarantee.disclosure, name, where)
     return guarantee

@@ -32,15 +32,15 @@ def read_report(path: Path) -> JobReport:
     """A report from its file; raises InvalidArgument, one sentence that names the file."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB but must be the report of one job.")
+            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB. Name the report of one job.")
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name the JSON file of a report.") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is no valid JSON but must be a report that `fate-dp report` wrote.") from error
+        raise InvalidArgument(f"{path} is no valid JSON. Name a report that `fate-dp report` wrote.") from error
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
-        raise InvalidArgument(f"{path} has the schema {schema!r} but must be a report of schema {SCHEMA!r}.")
+        raise InvalidArgument.of(f"schema of {path}", schema, f"{SCHEMA!r}, that of this version's reports")
     return checked(WRITTEN.checked(JobReport, content, str(path)), path)
 
 
@@ -49,12 +49,12 @@ def checked(report: JobReport, path: Path) -> JobReport:
     try:
         datetime.fromisoformat(report.created)
     except ValueError as error:
-        raise InvalidArgument(f"created in {path} is {report.created!r} but must be a time, ISO 8601.") from error
+        raise InvalidArgument.of(f"created in {path}", report.created, "a time, ISO 8601") from error
     known: set[str] = set()
     for task in report.tasks:
         if not set(task.reads) <= known:
             raise InvalidArgument(
-                f"Task {task.name} in {path} reads {', '.join(task.reads)} but must stand behind them."
+                f"Task {task.name} in {path} must stand behind those it reads, {', '.join(task.reads)}."
             )
         known.add(task.name)
     strangers = {party for part in report.parts for party in part.parties} - set(report.parties)

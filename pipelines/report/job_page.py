@@ -16,7 +16,7 @@ from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.text_tables import TextTable, epsilon_text, floor_text, rounded_up, table_of
+from ..jobs.text_tables import CAP_COLUMNS, TextTable, epsilon_text, rounded_up, table_of
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
@@ -336,20 +336,7 @@ def mechanism_name(mechanism: str) -> str:
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:
     """What may still be spent."""
-    headings = ("table", "cap of", "spent", "cap", "left", "delta", "set")
-    rows = tuple(
-        (
-            cap.table,
-            cap.kind,
-            epsilon_text(cap.spent),
-            f"{cap.cap:g}",
-            floor_text(cap.left),
-            NO_NUMBER if cap.delta is None else f"{cap.delta:g}",
-            cap.origin,
-        )
-        for cap in caps
-    )
-    return TextTable(headings, rows, frozenset(headings[2:6]))
+    return table_of(map(asdict, caps), CAP_COLUMNS)
 
 
 def noise_table(noise: Iterable[Noise]) -> TextTable:

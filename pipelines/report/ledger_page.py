@@ -24,6 +24,7 @@ from ..jobs.flow import fate_version
 from ..jobs.party_ledgers import all_ledgers, has_ledger, home_at, homes_of
 from ..jobs.table_caps import CapLine, charged_tables, counted_names, history_of
 from ..jobs.text_tables import (
+    CAP_COLUMNS,
     TextTable,
     budgets_table,
     epsilon_text,
@@ -51,15 +52,6 @@ USE_COLUMNS = {
     "delta": "delta",
     "unit": "unit",
     "relation": "relation",
-}
-CAP_COLUMNS = {
-    "table": "table",
-    "cap of": "kind",
-    "spent": "spent",
-    "cap": "cap",
-    "left": "left",
-    "delta": "delta",
-    "set": "origin",
 }
 READING = (
     "Every epsilon is in nats and an upper bound, rounded up; what is left is rounded down. A use that was not confirmed as "

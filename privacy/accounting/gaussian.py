@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, exactly: delta, epsilon or sigma from the other two; groups of coordinates; rho-zCDP.
+"""The Gaussian mechanism, exactly: delta, epsilon or sigma from the other two; groups of coordinates.
 
 Adding N(0, sigma^2) to every coordinate of a query of l2 sensitivity S is (epsilon, delta)-DP if and only if
 
@@ -13,7 +13,7 @@ it is charged elsewhere, as slack. More in docs/proofs-privacy.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, check_target, positive
@@ -158,80 +158,9 @@ def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) ->
     """1 / mu, rounded down: sigma over sensitivity of the one Gaussian mechanism of ``grouped_gaussian_epsilon``."""
     moved, scales = [positive("clips", clip) for clip in clips], [positive("sigmas", sigma) for sigma in sigmas]
     if not moved:
-        raise InvalidArgument("clips is empty but must have one value per group, at least one.")
+        raise InvalidArgument.of("clips", clips, "one value for each of at least one group")
     if len(moved) != len(scales):
-        raise InvalidArgument(f"sigmas has {len(scales)} values but must have one per group, {len(moved)}.")
+        raise InvalidArgument.of("number of sigmas", len(scales), f"{len(moved)}, one per group")
     context = high_precision(PRECISION_BITS)
     squared_mu = context.fsum((context.mpf(clip) / sigma) ** 2 for clip, sigma in zip(moved, scales))
     return float_below((1 - context.mpf(2) ** MARGIN_EXPONENT) / context.sqrt(squared_mu))
-
-
-# Zero-concentrated differential privacy (rho-zCDP) to (epsilon, delta) and back: C. Canonne, G. Kamath and T. Steinke,
-# "The discrete Gaussian for differential privacy", NeurIPS 2020, proposition 7 at the Renyi divergence rho alpha of
-# order alpha.
-
-MARGIN = 1e-13
-# Natural logarithms of alpha - 1 between which the order is searched.
-LOG_ORDERS = (-40.0, 700.0)
-BISECTIONS = 80
-
-
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Delta that rho-zCDP gives at ``epsilon`` (at least 0, nats), rounded up; at most 1."""
-    rho, epsilon = positive("rho", rho), check_epsilon_or_zero(epsilon)
-    excess = _best_order(rho_at=lambda excess: rho, epsilon_at=lambda excess: epsilon)
-    exponent = excess * ((1 + excess) * rho - epsilon) - math.log(excess) - (1 + excess) * math.log1p(1 / excess)
-    rounding = MARGIN * (1 + excess * ((1 + excess) * rho + epsilon) + abs(math.log(excess)))
-    # The next float up: the margin covers roundings relative to the result, not those of subnormal numbers.
-    return min(1.0, math.nextafter(math.exp(min(0.0, exponent + rounding)), math.inf))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Epsilon (nats) that rho-zCDP gives at ``delta``, rounded up; 0.0 where delta is met at epsilon 0."""
-    rho, delta = positive("rho", rho), check_delta(delta)
-
-    def epsilon_at(excess: float) -> float:
-        return (1 + excess) * rho + _conversion_cost(excess, delta)
-
-    excess = _best_order(rho_at=lambda excess: rho, epsilon_at=epsilon_at)
-    rounding = MARGIN * ((1 + excess) * rho + _conversion_size(excess, delta))
-    return max(0.0, epsilon_at(excess) + rounding)
-
-
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Largest rho for which rho-zCDP gives (``epsilon``, ``delta``), rounded down; 0.0 if that is no positive float."""
-    epsilon, delta = check_target(epsilon, delta)
-
-    def rho_at(excess: float) -> float:
-        return (epsilon - _conversion_cost(excess, delta)) / (1 + excess)
-
-    excess = _best_order(rho_at=rho_at, epsilon_at=lambda excess: epsilon)
-    return max(0.0, rho_at(excess) - MARGIN * (epsilon + _conversion_size(excess, delta)) / (1 + excess))
-
-
-def _conversion_cost(excess: float, delta: float) -> float:
-    """Epsilon minus the Renyi divergence of order 1 + ``excess``, at ``delta``."""
-    return (-math.log(delta) - math.log1p(excess)) / excess - math.log1p(1 / excess)
-
-
-def _conversion_size(excess: float, delta: float) -> float:
-    """Sum of the absolute values of the terms of ``_conversion_cost``."""
-    return (-math.log(delta) + math.log1p(excess)) / excess + math.log1p(1 / excess)
-
-
-def _best_order(rho_at: Callable[[float], float], epsilon_at: Callable[[float], float]) -> float:
-    """alpha - 1 at which the conversion is best.
-
-    At fixed rho and epsilon ln delta is convex in alpha: its derivative (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha)
-    increases. So the orders that meet a given delta form an interval, and along rho(alpha) or epsilon(alpha) at that
-    delta the sign of the same derivative tells on which side of the best order alpha lies.
-    """
-    low, high = LOG_ORDERS
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        excess = math.exp(middle)
-        if (1 + 2 * excess) * rho_at(excess) - epsilon_at(excess) - math.log1p(1 / excess) < 0:
-            low = middle
-        else:
-            high = middle
-    return math.exp(low)

@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import events
 from ..noise.discrete import rounded_gaussian_slack
-from ..validation import InvalidArgument, positive, whole
+from ..validation import InvalidArgument, positive, refusal, whole
 
 MIN_STEPS = 0.5
 # More than the rounding of the few operations behind a number.
@@ -100,10 +100,9 @@ def check_arrivals(configuration: SecureSum, arrived: int) -> int:
     if whole("arrived", arrived, 0) > clients:
         raise InvalidArgument.of("arrived", arrived, f"at most the number of clients, {clients}")
     if arrived < configuration.least_arrivals:
-        raise TooFewArrived(
-            f"arrived is {arrived} but must be at least {configuration.least_arrivals} of {configuration.clients} "
-            "clients: the round is aborted, since its sum would carry less noise than was promised."
-        )
+        wanted = f"at least {configuration.least_arrivals} of {configuration.clients} clients"
+        aborted = "The round is aborted, since its sum would carry less noise than was promised."
+        raise TooFewArrived(refusal("arrived", arrived, wanted, aborted))
     return arrived
 
 
@@ -167,7 +166,7 @@ def _check_clients(clients: object, max_dropouts: object) -> int:
     """Return n - t if 1 <= t < n."""
     asked, missing = whole("clients", clients, 2), whole("max_dropouts", max_dropouts, 1)
     if missing >= asked:
-        raise InvalidArgument(f"max_dropouts is {missing} but must be less than the number of clients, {asked}.")
+        raise InvalidArgument.of("max_dropouts", missing, f"less than the number of clients, {asked}")
     return asked - missing
 
 

@@ -110,10 +110,8 @@ def shuffle_epsilon(epsilon0: float, n: int, delta: float, randomizer: str = "an
     """
     epsilon0, n, delta = check_epsilon(epsilon0), whole("n", n, 1), check_delta(delta)
     if randomizer == "gaussian":
-        raise InvalidArgument(
-            "randomizer is 'gaussian' but must be pure local DP: bounds on shuffling say nothing about Gaussian or "
-            "clipped and noised messages, so account them as local, or as secure_sum where only their sum is seen."
-        )
+        cure = "Account Gaussian messages as local, or as secure_sum where only their sum is seen."
+        raise InvalidArgument.of("randomizer", randomizer, "pure local DP", cure)
     one_of("randomizer", randomizer, events.RANDOMIZERS)
     if n == 1 or epsilon0 > MAX_AMPLIFIED:
         return epsilon0

@@ -66,7 +66,7 @@ def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> ND
     """
     scores = np.asarray(scores, dtype=float)
     if scores.ndim != 1 or not np.isfinite(scores).all():
-        raise InvalidArgument("scores must be a list of finite numbers, one per canary.")
+        raise InvalidArgument.of("scores", scores, "a list of finite numbers, one per canary")
     heads = whole("guessed_heads", guessed_heads, 0, len(scores))
     tails = whole("guessed_tails", guessed_tails, 0, len(scores) - heads)
     order = np.argsort(scores, kind="stable")

@@ -227,7 +227,7 @@ def read(text: str) -> Certificate:
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgument("The file is no certificate of an audit, or it is damaged.") from error
     if schema != SCHEMA:
-        raise InvalidArgument(f"The certificate has schema {schema!r} but must have {SCHEMA}, that of this version.")
+        raise InvalidArgument.of("schema of the certificate", schema, f"{SCHEMA}, that of this version")
     try:
         certificate = _restored(given)
         computed = certificate.document()

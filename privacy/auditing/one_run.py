@@ -31,7 +31,6 @@ Preimage = Callable[[float], float]
 """Of a probability that an event has under one input: the least that it may have under the neighbour."""
 
 GUESSES, GUESSES_F_DP, GAUSSIAN_SUM = "guesses", "guesses_f_dp", "gaussian_sum"
-METHODS = (GUESSES, GUESSES_F_DP, GAUSSIAN_SUM)
 PURE_OR_APPROXIMATE, GAUSSIAN = "epsilon_delta", "gaussian"
 CLAIMS = (PURE_OR_APPROXIMATE, GAUSSIAN)
 """What the mechanism is claimed to be; the mu of a ``gaussian`` one is unknown."""
@@ -62,15 +61,11 @@ class OneRun:
     def __post_init__(self) -> None:
         coins, guesses = np.asarray(self.coins), np.asarray(self.guesses)
         if coins.ndim != 1 or coins.shape != guesses.shape or len(coins) < 1:
-            raise InvalidArgument(
-                f"guesses has shape {guesses.shape} but must have one value per coin, {coins.shape}, of at least one."
-            )
+            raise InvalidArgument.of("guesses", guesses, f"one per coin, shape {coins.shape}, of at least one")
         if not np.isin(coins, (-1, 1)).all() or not np.isin(guesses, (-1, 0, 1)).all():
             raise InvalidArgument("coins must hold -1 and 1 only, guesses -1, 0 and 1.")
         if self.scores is not None and np.shape(self.scores) != coins.shape:
-            raise InvalidArgument(
-                f"scores has shape {np.shape(self.scores)} but must have one per coin, {coins.shape}."
-            )
+            raise InvalidArgument.of("shape of scores", np.shape(self.scores), f"{coins.shape}, one score per coin")
 
     @classmethod
     def of_scores(cls, coins: ArrayLike, scores: ArrayLike, share: float = GUESSED_SHARE) -> OneRun:
@@ -100,9 +95,8 @@ class SumStatistic:
         whole("present", self.present, 2)
         whole("absent", self.absent, 2)
         if not is_finite(self.shift) or not is_finite(self.deviation) or self.deviation < 0:
-            raise InvalidArgument(
-                f"shift and deviation are {self.shift!r} and {self.deviation!r} but must be finite, the deviation not negative."
-            )
+            given = self.shift, self.deviation
+            raise InvalidArgument.of("shift and deviation", given, "finite, the deviation not negative")
 
     @classmethod
     def of(cls, coins: ArrayLike, scores: ArrayLike) -> SumStatistic:
@@ -139,9 +133,8 @@ class GuessEvidence:
         whole("guessed", self.guessed, 0, self.canaries)
         whole("correct", self.correct, 0, self.guessed)
         if self.scores is not None and self.scores.present + self.scores.absent != self.canaries:
-            raise InvalidArgument(
-                f"canaries is {self.canaries} but must be the number of scores, {self.scores.present + self.scores.absent}."
-            )
+            scored = self.scores.present + self.scores.absent
+            raise InvalidArgument.of("canaries", self.canaries, f"the number of scores, {scored}")
 
 
 @dataclass(frozen=True)

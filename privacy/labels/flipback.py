@@ -158,10 +158,8 @@ class Flipback:
         one_of("flipback mode", self.mode, WORKING_MODES)
         current, scores = (np.asarray(values, dtype=np.float64) for values in (current, scores))
         if not current.shape == self.flipped.shape == scores.shape:
-            raise InvalidArgument(
-                f"current, flipped and scores have shapes {current.shape}, {self.flipped.shape}, {scores.shape} "
-                "but must be of one shape."
-            )
+            shapes = current.shape, self.flipped.shape, scores.shape
+            raise InvalidArgument.of("shapes of current, flipped and scores", shapes, "the same")
         for name, values in (("current", current), ("scores", scores)):
             if not ((values >= 0) & (values <= 1)).all():
                 raise InvalidArgument(f"{name} holds a value outside the range from 0 to 1.")
@@ -183,7 +181,7 @@ class Flipback:
         if self.mode == "swap":
             return _swapped(current, chosen[: max(self.swaps_left, 0)])
         if self._stream is None:
-            raise InvalidArgument("flipback stream is None but mode resample needs a random stream of its own.")
+            raise InvalidArgument.of("flipback stream", None, "a random stream of its own with mode resample")
         flip = flip_probability(self.epsilon)
         return _swapped(current, [position for position in chosen if self._stream.random() < flip])
 
@@ -245,5 +243,5 @@ def _swapped(labels: Labels, positions: NDArray[np.intp] | list[int]) -> Labels:
 def _checked_labels(name: str, given: ArrayLike) -> Labels:
     labels = np.asarray(given, dtype=np.float64)
     if labels.ndim != 1 or not labels.size or not np.isin(labels, (0, 1)).all():
-        raise InvalidArgument(f"{name} of shape {labels.shape} must be a non-empty vector of the labels 0 and 1.")
+        raise InvalidArgument.of(name, labels, "a non-empty vector of the labels 0 and 1")
     return labels

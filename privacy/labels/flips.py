@@ -115,12 +115,12 @@ def canonical_label(value: object) -> str:
     if isinstance(value, Real) and np.isfinite(float(value)):
         # numpy's own text is the shortest for the width of the number, so 0.1 is '0.1' as float32 too.
         return _canonical_number(float(str(value)) if isinstance(value, np.floating) else float(value))
-    raise InvalidArgument(f"A label is missing or of type {type(value).__name__} but must be text or a finite number.")
+    raise InvalidArgument(f"A label must be text or a finite number, got a missing one or type {type(value).__name__}.")
 
 
 def _canonical_text(text: str) -> str:
     if not text or text.lower() in ("nan", "none", "null"):
-        raise InvalidArgument("A label is missing but every record must have one.")
+        raise InvalidArgument("A label is missing. Every record needs one.")
     if not DECIMAL_NUMBER.fullmatch(text):
         return text
     return str(int(text)) if text.lstrip("+-").isdigit() else _canonical_number(float(text))
@@ -133,7 +133,7 @@ def _canonical_number(number: float) -> str:
 def _checked_indices(label_indices: ArrayLike, classes: int) -> NDArray[np.int64]:
     labels = np.asarray(label_indices)
     if labels.size and not np.issubdtype(labels.dtype, np.integer):
-        raise InvalidArgument(f"The label indices are of type {labels.dtype} but must be whole numbers.")
+        raise InvalidArgument.of("label indices", labels, "whole numbers")
     if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise InvalidArgument(f"A label index is outside the range from 0 to {classes - 1}.")
     return labels.astype(np.int64)
@@ -148,7 +148,7 @@ def _keep_threshold(epsilon: float, classes: int) -> int:
 
 def _keyed(key: bytes, prefix: bytes, match_id: object, *more: str) -> bytes:
     if not isinstance(match_id, (str, Integral)) or isinstance(match_id, bool):
-        raise InvalidArgument(f"A match id is of type {type(match_id).__name__} but must be text or a whole number.")
+        raise InvalidArgument.of("type of a match id", type(match_id).__name__, "text or a whole number")
     return hmac.digest(key, prefix + _encode(str(match_id), *more), "sha256")
 
 

@@ -204,7 +204,7 @@ def stage_rows(
         with transaction(connection, "DEFERRED"):
             connection.executemany(f"{insert} INTO temp.staged VALUES ({marks})", _typed(rows, columns))
     except sqlite3.IntegrityError as error:
-        raise LedgerError("A record occurs twice in the table but every match id must occur once.") from error
+        raise LedgerError("A record occurs twice in the table. Keep one row for each match id.") from error
     return int(connection.execute("SELECT count(*) FROM temp.staged").fetchone()[0])
 
 

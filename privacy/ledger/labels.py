@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..labels.flips import LabelRelease, Releases, releases_of_json, releases_to_json, total_of, united
-from ..validation import check_classes, check_epsilon, positive
+from ..validation import check_classes, check_epsilon, positive, refusal
 from .database import Chapter
 from .entries import (
     LABEL_DRAWS,
@@ -237,7 +237,7 @@ class LabelLedger(Chapter):
         with self._database.reading() as connection:
             entry = read_entry(connection, entry_id)
         if entry is None:
-            raise LedgerError(f"entry_id is {entry_id!r} but the ledger holds no such entry.")
+            raise LedgerError(refusal("entry_id", entry_id, "an entry of this ledger"))
         return list(json.loads(entry.class_labels or "[]"))
 
     def sources(self, key_id: str) -> list[str]:
@@ -330,7 +330,7 @@ def _paying_entry(connection: sqlite3.Connection, entry_id: int) -> tuple[int, E
     if entry and entry.mechanism == POST_PROCESSING:
         entry_id, entry = entry.parent_id, read_entry(connection, entry.parent_id)
     if not entry or entry.mechanism != RANDOMIZED_RESPONSE:
-        raise LedgerError(f"parent_entry_id is {entry_id!r} but must be an entry of flipped labels in this ledger.")
+        raise LedgerError(refusal("parent_entry_id", entry_id, "an entry of flipped labels in this ledger"))
     return entry_id, entry
 
 

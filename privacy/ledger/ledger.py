@@ -14,7 +14,7 @@ from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
 from ..labels.flips import canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
-from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of
+from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of, refusal
 from .database import Database
 from .datasets import DatasetLedger
 from .entries import (
@@ -111,7 +111,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         with self._database.writing() as connection:
             changed = connection.execute("UPDATE release SET state = 'released' WHERE release_id = ?", (release_id,))
             if changed.rowcount != 1:
-                raise LedgerError(f"release_id is {release_id!r} but the ledger holds no such release.")
+                raise LedgerError(refusal("release_id", release_id, "a release of this ledger"))
 
     def note_recorder(self, *, component: str, role: str, job_id: str, task_id: str) -> None:
         """Note, before a task begins, that this party keeps what it receives in it."""

@@ -15,7 +15,7 @@
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
     foreign_jobs: [upload]            # what jobs of other parties may do here beside computing: components, engine_run
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
-    separate_ids: [patient]           # id columns whose ids name other records than equal ids of other tables
+    populations: {namespace/name: shops}   # whom the ids of a table name; equal ids of one population are one record
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
     record_bytes: 67108864            # largest file of one task, of what it received
 
@@ -40,7 +40,7 @@ from typing import Any, TypeVar
 import yaml
 
 from ..private_files import AnyPath, publish_if_absent, replace_file
-from ..validation import DEFAULT_DELTA, positive, whole
+from ..validation import DEFAULT_DELTA, positive, refusal, whole
 from .database import WEIGHTS
 from .datasets import NUMBERED, base_name, is_source
 from .entries import BudgetCap
@@ -61,9 +61,13 @@ UNUSED_NAME = (
 RETIRED = {
     "public_datasets": "no component takes a table without a guarantee",
     "record_calls": "no task keeps what it asks of private records",
+    "separate_ids": "whom ids name is said by table; `fate-dp upload --population`, with the name that stood here, goes on "
+    "with what was counted under it",
 }
 """Keys that nothing reads any more, and why; files that have them stay valid."""
 RETIRED_KEY = "In {path}, {key} holds nothing any more; remove it: {why}."
+RECORDS = "records"
+"""The population of tables of which nothing else is said; no declared label source reads like it."""
 REFUSE, WARN, OFF = JOB_CHECKS = ("refuse", "warn", "off")
 DEFAULT_LABEL_CAP = 8.0
 DEFAULT_LOSS_CAP = 40
@@ -107,12 +111,18 @@ class Policy:
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
-    separate_ids: frozenset[str] = frozenset()
+    populations: Mapping[str, str] = field(default_factory=dict)
     few_valued_scores: frozenset[str] = frozenset()
     foreign_jobs: frozenset[str] = frozenset()
     job_check: str = REFUSE
     record_views: frozenset[str] = frozenset()
     record_bytes: int = DEFAULT_RECORD_BYTES
+
+    def populations_of(self, tables: Collection[str] | None) -> frozenset[str]:
+        """Whom the ids of these tables, ``namespace/name``, may name; None, or a table that nobody declared: anybody."""
+        if tables and self.populations.keys() >= set(tables):
+            return frozenset(self.populations[table] for table in tables)
+        return frozenset((RECORDS, *self.populations.values()))
 
     def records(self, component: str) -> bool:
         """Whether the operator wants kept what this party receives in tasks of a component."""
@@ -207,7 +217,7 @@ def _caps(
 def check_source(source: Any) -> str:
     """Return ``source`` if ``is_source``, else raise."""
     if not is_source(source):
-        raise InvalidPolicy(f"The label source is {source!r} but must read namespace/name/column.")
+        raise InvalidPolicy(refusal("label source", source, "namespace/name/column"))
     return str(source)
 
 
@@ -230,8 +240,8 @@ def load_policy(path: AnyPath) -> Policy:
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "dataset_caps", "model_modules")
     sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
-    lists = ("separate_ids", "few_valued_scores", "foreign_jobs")
-    separate, few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
+    lists = ("few_valued_scores", "foreign_jobs")
+    few_valued, foreign = (file.items(key, content.get(key)) for key in lists)
     default = file.budget("default_dataset_cap", content.get("default_dataset_cap"), DEFAULT_DATASET_CAP)
     policy = Policy(
         default_label_cap=file.epsilon("default_label_cap", content.get("default_label_cap", DEFAULT_LABEL_CAP)),
@@ -244,7 +254,10 @@ def load_policy(path: AnyPath) -> Policy:
             for name, value in budgets.items()
         },
         model_modules={file.module_name(name): file.module(name, value) for name, value in modules.items()},
-        separate_ids=frozenset(file.dataset("separate_ids", name, "id column") for name in separate),
+        populations={
+            file.dataset("populations", table, "table"): file.dataset("populations", name, "population")
+            for table, name in file.mapping("populations", content.get("populations")).items()
+        },
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
         job_check=file.job_check(content.get("job_check", REFUSE)),
@@ -298,6 +311,13 @@ def declare_caps(
             content[key] = file.counts(key, {**(content.get(key) or {}), dataset: cap})
 
 
+def declare_population(path: AnyPath, table: str, population: str) -> None:
+    """Set whom the ids of a table, ``namespace/name``, name; see ``declare_source``."""
+    with _edited(path) as (_, file, content):
+        name = file.dataset("populations", population, "population")
+        content["populations"] = {**(content.get("populations") or {}), table: name}
+
+
 def declare_job_check(path: AnyPath, job_check: str) -> None:
     """Set what the party does about a job that leaks: ``refuse``, ``warn`` or ``off``; see ``declare_source``."""
     with _edited(path) as (_, file, content):
@@ -341,10 +361,10 @@ class _File:
         self.check_keys(source, content, SourcePolicy)
         cap, columns, records = (content.get(name) for name in ("cap", "columns", "records"))
         public = content.get("public", False)
-        self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "be true or false")
+        self._refuse_unless(isinstance(public, bool), f"public of {source}", public, "true or false")
         if columns is not None:
             texts = all(isinstance(column, str) for column in self.items(f"columns of {source}", columns))
-            self._refuse_unless(texts, f"columns of {source}", columns, "be a list of texts")
+            self._refuse_unless(texts, f"columns of {source}", columns, "a list of texts")
         if records is not None:
             where = self._named(f"records of {source}")
             records = whole(where, records, 1, allowed="a whole number from 1 on", error=InvalidPolicy)
@@ -353,17 +373,15 @@ class _File:
 
     def check_keys(self, where: str, content: dict[str, Any], kind: type) -> None:
         allowed = [item.name for item in fields(kind)]
-        unknown = [key for key in content if key not in allowed]
-        if unknown:
-            may_have = ", ".join(allowed)
-            raise InvalidPolicy(f"{self._named(where)} has the unknown key {unknown[0]!r} but may have {may_have}.")
+        for key in content:
+            self._refuse_unless(key in allowed, f"a key of {where}", key, f"one of {', '.join(allowed)}")
 
     def mapping(self, where: str, value: Any) -> dict[str, Any]:
-        self._refuse_unless(value is None or isinstance(value, dict), where, value, "be a mapping")
+        self._refuse_unless(value is None or isinstance(value, dict), where, value, "a mapping")
         return value or {}
 
     def items(self, where: str, value: Any) -> list[Any]:
-        self._refuse_unless(value is None or isinstance(value, list), where, value, "be a list")
+        self._refuse_unless(value is None or isinstance(value, list), where, value, "a list")
         return value or []
 
     def epsilon(self, where: str, value: Any) -> float:
@@ -372,14 +390,14 @@ class _File:
     def job_check(self, value: Any) -> str:
         # YAML 1.1 reads a bare off as a truth value.
         given = OFF if value is False else value
-        self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"be one of {', '.join(JOB_CHECKS)}")
+        self._refuse_unless(given in JOB_CHECKS, "job_check", value, f"one of {', '.join(JOB_CHECKS)}")
         return str(given)
 
     def recorded(self, key: str, value: Any) -> frozenset[str]:
         if value is None or isinstance(value, bool):
             return frozenset({EVERY_COMPONENT} if value else ())
         named = isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)
-        self._refuse_unless(named, key, value, "be true, false or a list of names of components")
+        self._refuse_unless(named, key, value, "true, false or a list of names of components")
         return frozenset(value)
 
     def record_bytes(self, value: Any) -> int:
@@ -402,24 +420,22 @@ class _File:
         return {name: checked(name, cap) for name, cap in self.mapping(key, value).items()}
 
     def dataset(self, where: str, name: Any, what: str = "dataset") -> str:
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidPolicy(f"In {self.path}, {where} has the {what} {name!r} but must have non-empty text.")
-        return name
+        self._refuse_unless(isinstance(name, str) and name.strip(), f"each {what} of {where}", name, "non-empty text")
+        return str(name)
 
     def module_name(self, name: Any) -> str:
-        if not isinstance(name, str) or not MODULE_NAME.fullmatch(name):
-            allowed = "letters, digits, hyphens and underscores only"
-            raise InvalidPolicy(f"{self._named('model_modules')} has the name {name!r} but must have {allowed}.")
-        return name
+        fine = isinstance(name, str) and MODULE_NAME.fullmatch(name)
+        self._refuse_unless(fine, "a name in model_modules", name, "letters, digits, hyphens and underscores only")
+        return str(name)
 
     def module(self, name: str, value: Any) -> str:
         fine = isinstance(value, str) and MODULE.fullmatch(value)
-        self._refuse_unless(fine, f"the model {name}", value, "read package.module:function")
+        self._refuse_unless(fine, f"the model {name}", value, "package.module:function")
         return str(value)
 
     def _refuse_unless(self, fine: object, where: str, value: Any, allowed: str) -> None:
         if not fine:
-            raise InvalidPolicy(f"{self._named(where)} is {value!r} but must {allowed}.")
+            raise InvalidPolicy(refusal(self._named(where), value, allowed))
 
     def _named(self, where: str) -> str:
         return f"In {self.path}, {where}"

@@ -42,14 +42,14 @@ class PrivateStep:
             if not isinstance(value, str) or not (may_be_empty or value.strip()):
                 raise InvalidArgument.of(name, value, "text" if may_be_empty else "non-empty text")
         if self.dataset != self.dataset.strip():
-            raise InvalidArgument(f"dataset is {self.dataset!r} but must have no white space around it.")
+            raise InvalidArgument.of("dataset", self.dataset, "text without white space around it")
         if not isinstance(self.event, Event):
             raise InvalidArgument.of("event", self.event, "an Event")
         if (self.event.unit == "label") != is_label_account(self.dataset):
-            raise InvalidArgument(
-                f"dataset must be an account of labels, such as namespace/name/column, for the unit label alone, got "
-                f"{self.dataset!r} for the unit {self.event.unit}."
+            allowed = (
+                f"an account of labels, such as namespace/name/column, for the unit label alone, here {self.event.unit}"
             )
+            raise InvalidArgument.of("dataset", self.dataset, allowed)
         object.__setattr__(self, "count", whole("count", self.count, 1, MAX_ROUNDS))
 
 
@@ -135,7 +135,7 @@ class StepLedger(Chapter):
             InvalidArgument: An argument is malformed.
         """
         if not isinstance(cap, (BudgetCap, type(None))):
-            raise InvalidArgument(f"cap is {cap!r} but must be a BudgetCap, or None for public data.")
+            raise InvalidArgument.of("cap", cap, "a BudgetCap, or None for public data")
         step = PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
         asked = ((event, step.count),)
         while True:
@@ -222,8 +222,8 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
     if stored != step:
         raise LedgerError(
-            f"release_key is {step.release_key!r} but the ledger holds another release of that name, of the dataset "
-            f"{dataset}; every draw needs a name of its own."
+            f"release_key {step.release_key!r} names another release in the ledger, of the dataset {dataset}. Give every "
+            "draw a name of its own."
         )
     return StepRelease(release_id, is_new=False, is_released=state == "released")
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import events
 from ..events import REPLACE_ONE, InvalidEvent, Process, PureDP, Release, View, check_relation, event_of
 from ..noise.stream import Floats, Integers, Rng, open_stream
-from ..validation import InvalidArgument, check_epsilon, one_of, whole
+from ..validation import InvalidArgument, check_epsilon, one_of, refusal, whole
 from .exponential import SLACK_PER_SCORE, exponential_mechanism
 from .laplace import laplace_charge, laplace_scale, release_steps
 from .sampling import random_permutation
@@ -66,7 +66,7 @@ class BoundedMean:
     def sensitivity_in_steps(self, relation: str) -> int:
         """l1 sensitivity of ``steps``: 2^30 per coordinate, exactly."""
         if check_relation(relation) != REPLACE_ONE:
-            raise InvalidEvent(f"relation is {relation!r} but must be {REPLACE_ONE} for a mean over a public count.")
+            raise InvalidEvent(refusal("relation", relation, f"{REPLACE_ONE} for a mean over a public count"))
         return self.dimension * STEPS_OF_RANGE
 
     def in_units(self, steps: ArrayLike) -> Floats:
@@ -110,10 +110,7 @@ def positions_in_range(
     values = np.asarray(values)
     is_real = values.ndim >= 1 and values.dtype.kind in "biuf"
     if not is_real or not values.size or len(values) > MAX_RECORDS:
-        raise ValueError(
-            f"values have shape {values.shape} and type {values.dtype} but must be real numbers, at least one for each "
-            f"of 1 to {MAX_RECORDS} records."
-        )
+        raise InvalidArgument.of("values", values, f"real numbers, at least one for each of 1 to {MAX_RECORDS} records")
     lower, upper = check_range(lower, upper, values.shape[1:])
     with np.errstate(over="ignore"):
         values = values.astype(np.float64)
@@ -131,7 +128,7 @@ def check_range(lower: ArrayLike, upper: ArrayLike, shape: tuple[int, ...]) -> t
         raise InvalidArgument(f"lower and upper must be numbers or arrays of the shape {shape} of a record.") from error
     with np.errstate(over="ignore", invalid="ignore"):
         if not (np.isfinite(upper_end - lower_end) & (upper_end > lower_end)).all():
-            raise InvalidArgument(f"lower is {lower!r} and upper is {upper!r} but must be finite, lower below upper.")
+            raise InvalidArgument.of("lower and upper", (lower, upper), "finite, lower below upper")
     return lower_end, upper_end
 
 
@@ -207,10 +204,8 @@ def sample_and_aggregate(
     one_of("aggregate", aggregate, AGGREGATES)
     # A table that is indexed by columns, or by labels, would hand out something else than single records.
     if not isinstance(data, (np.ndarray, list, tuple)) or isinstance(data, np.ndarray) and data.ndim == 0:
-        raise InvalidArgument(
-            f"data is of type {type(data).__name__} but must be an array whose first axis is the records, or a list "
-            "of records."
-        )
+        allowed = "an array, whose first axis is the records, or a list of records"
+        raise InvalidArgument.of("type of data", type(data).__name__, allowed)
     whole("parts", parts, 1, len(data), f"a whole number from 1 to the {len(data)} records")
     try:
         shape = np.broadcast_shapes(np.shape(lower), np.shape(upper))

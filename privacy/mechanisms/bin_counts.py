@@ -63,10 +63,8 @@ class BinCountNoise:
         positive("noise_multiplier", self.noise_multiplier)
         _check_sizes(self.own_columns, self.label_columns, self.counts)
         if self._steps > MAX_SCALE:
-            raise InvalidArgument(
-                f"noise_multiplier is {self.noise_multiplier!r} but must be at most {self.noise_multiplier * MAX_SCALE / self._steps:.2g} "
-                "here, since noise is drawn up to a scale of 2^50 steps of the grid."
-            )
+            most = f"at most {self.noise_multiplier * MAX_SCALE / self._steps:.2g}, since noise is drawn up to 2^50 steps of the grid"
+            raise InvalidArgument.of("noise_multiplier", self.noise_multiplier, most)
 
     @classmethod
     def of(cls, epsilon: float, delta: float, own_columns: int, label_columns: int, counts: int) -> BinCountNoise:
@@ -150,4 +148,4 @@ def _check_sizes(own_columns: int, label_columns: int, counts: int) -> None:
     whole("label_columns", label_columns, 0, MAX_COLUMNS)
     whole("counts", counts, 1, MAX_COUNTS)
     if not own_columns + label_columns:
-        raise InvalidArgument("own_columns and label_columns are both 0 but noise must be for at least one column.")
+        raise InvalidArgument.of("own_columns and label_columns", (0, 0), "at least one column together")

@@ -165,7 +165,7 @@ def clip_records_by_group(
         raise InvalidArgument(f"groups must be non-empty and hold each of the {columns} coordinates exactly once.")
     clips = tuple(check_clip(clip) for clip in clips)
     if len(clips) != len(indices):
-        raise InvalidArgument(f"clips has {len(clips)} values but must have one per group, {len(indices)}.")
+        raise InvalidArgument.of("number of clips", len(clips), f"{len(indices)}, one per group")
     sums = tuple(_clipped_sum(rows, usable, group, clip, (len(group),)) for group, clip in zip(indices, clips))
     return ClippedGroups(sums, indices, shape)
 
@@ -211,12 +211,9 @@ def _clipped_steps(rows: Floats, clip: float, grid: float) -> Integers:
 def _flattened(gradients: ArrayLike) -> tuple[NDArray[Any], Integers, tuple[int, ...]]:
     gradients = np.asarray(gradients)
     if gradients.ndim < 2 or gradients.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"gradients have {gradients.ndim} axes of type {gradients.dtype} but must be real numbers with one row "
-            "per record."
-        )
+        raise InvalidArgument.of("gradients", gradients, "real numbers with one row per record")
     if len(gradients) > MAX_RECORDS:
-        raise InvalidArgument(f"gradients have {len(gradients)} records but must have at most {MAX_RECORDS}.")
+        raise InvalidArgument.of("records of gradients", len(gradients), f"at most {MAX_RECORDS}")
     shape = gradients.shape[1:]
     rows = gradients.reshape(len(gradients), math.prod(shape))
     # An extended-precision number may be finite and yet infinite as a float64, which is what is added.

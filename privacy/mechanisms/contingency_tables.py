@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..events import REPLACE_ONE, Event, Gaussian, InvalidEvent, check_relation, event_of
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Integers, Rng, open_stream
-from ..validation import InvalidArgument, is_finite, whole
+from ..validation import InvalidArgument, is_finite, refusal, whole
 from .second_moments import INDEFINITE_PROBABILITY, MIN_MULTIPLIER, ROUND_UP, off_diagonal
 
 FRACTION_BITS = 36
@@ -119,21 +119,17 @@ class ContingencyTables:
     def __post_init__(self) -> None:
         object.__setattr__(self, "parties", tuple(self.parties))
         if len(self.parties) < 2 or not all(isinstance(rows, BinnedRows) for rows in self.parties):
-            raise InvalidArgument(f"parties is {self.parties!r} but must hold the BinnedRows of at least two parties.")
+            raise InvalidArgument.of("parties", self.parties, "the BinnedRows of at least two parties")
         multipliers = tuple(self.noise_multipliers)
         if len(multipliers) != len(self.parties) or not all(
             is_finite(value) and (value == 0 or value >= MIN_MULTIPLIER) for value in multipliers
         ):
-            raise InvalidArgument(
-                f"noise_multipliers is {multipliers!r} but must hold a finite number for each of {len(self.parties)} "
-                f"parties, 0 or at least {MIN_MULTIPLIER}."
-            )
+            allowed = f"a finite number for each of {len(self.parties)} parties, 0 or at least {MIN_MULTIPLIER}"
+            raise InvalidArgument.of("noise_multipliers", multipliers, allowed)
         object.__setattr__(self, "noise_multipliers", tuple(map(float, multipliers)))
         if any(self._steps(party) > MAX_SCALE for party in range(len(self.parties))):
-            raise InvalidArgument(
-                f"noise_multipliers is {multipliers!r} but must give noise of at most {MAX_SCALE / 2**FRACTION_BITS:g} "
-                "counts; raise epsilon."
-            )
+            allowed = f"small enough for noise of at most {MAX_SCALE / 2**FRACTION_BITS:g} counts"
+            raise InvalidArgument.of("noise_multipliers", multipliers, allowed, "Raise epsilon.")
 
     def sensitivity(self, party: int, relation: str = REPLACE_ONE) -> float:
         """Delta_p in counts, rounded up; replace-one only, since the number of records is public.
@@ -143,7 +139,7 @@ class ContingencyTables:
         sum of the others' squared norms. Some two records reach it.
         """
         if check_relation(relation) != REPLACE_ONE:
-            raise InvalidEvent(f"relation is {relation!r} but must be {REPLACE_ONE} for tables of a public count.")
+            raise InvalidEvent(refusal("relation", relation, f"{REPLACE_ONE} for tables of a public count"))
         own = self._party(party)
         others = sum(rows.square for position, rows in enumerate(self.parties) if position != party)
         squares = [

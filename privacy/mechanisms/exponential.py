@@ -69,12 +69,9 @@ def check_scores(scores: ArrayLike) -> list[float]:
     scores = np.asarray(scores)
     # Wider floats and big integers would have to be rounded, which may move a score by more than the sensitivity.
     if scores.ndim != 1 or not scores.size or scores.dtype.kind not in "fiu" or scores.dtype.itemsize > 8:
-        raise InvalidArgument(
-            f"scores have {scores.size} values of type {scores.dtype} along {scores.ndim} axes but must be a non-empty "
-            "list of numbers of at most 64 bits."
-        )
+        raise InvalidArgument.of("scores", scores, "a non-empty list of numbers of at most 64 bits")
     if not np.isfinite(scores).all():
-        raise InvalidArgument("scores hold a NaN or an infinity but must be finite.")
+        raise InvalidArgument("scores must be finite, got a NaN or an infinity.")
     # In an array, a list that mixes floats with whole numbers has lost digits of the latter.
     return scores.tolist() if given is scores else [np.asarray(score).item() for score in given]
 

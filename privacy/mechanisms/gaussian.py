@@ -81,7 +81,7 @@ def grouped_gaussian_mechanism(
     """
     scales = tuple(positive("sigma", sigma) for sigma in sigmas)
     if len(scales) != len(clipped.sums):
-        raise InvalidArgument(f"sigmas has {len(scales)} values but must have one per group, {len(clipped.sums)}.")
+        raise InvalidArgument.of("number of sigmas", len(scales), f"{len(clipped.sums)}, one per group")
     process: Process
     if sampling_probability is None:
         process = events.GroupedGaussian(clipped.sensitivity(relation), scales)
@@ -106,8 +106,7 @@ def _noisy(
 def _in_range(name: str, value: float, steps: float) -> float:
     """``value`` times ``steps``: a sigma in steps of the grid; refused by its name when noise of it does not fit."""
     if value * steps > MAX_SCALE:
-        raise InvalidArgument(
-            f"{name} is {value!r} but must be at most {MAX_SCALE / steps:.2g} here, since noise is drawn up to a "
-            "scale of 2^50 steps of the grid."
+        raise InvalidArgument.of(
+            name, value, f"at most {MAX_SCALE / steps:.2g}, since noise is drawn up to 2^50 steps of the grid"
         )
     return value * steps

@@ -82,9 +82,9 @@ class LabelMoments:
         multiplier = within("noise_multiplier", self.noise_multiplier, MIN_MULTIPLIER, math.inf)
         object.__setattr__(self, "noise_multiplier", multiplier)
         if not self.sigma <= MAX_SCALE / 4**MIN_FRACTION_BITS:
-            raise InvalidArgument(
-                f"noise_multiplier is {multiplier!r} but must give noise of a scale of at most "
-                f"{MAX_SCALE / 4**MIN_FRACTION_BITS:.2g}; raise epsilon or lower the norm of the rows."
+            allowed = f"small enough for noise of a scale of at most {MAX_SCALE / 4**MIN_FRACTION_BITS:.2g}"
+            raise InvalidArgument.of(
+                "noise_multiplier", multiplier, allowed, "Raise epsilon or lower the norm of the rows."
             )
 
     @classmethod
@@ -153,7 +153,7 @@ class LabelMoments:
         """
         exact = np.asarray(sums, dtype=object)
         if exact.ndim != 1 or any(int(value) % (1 << 2 * (UNIT_BITS - self.fraction_bits)) for value in exact):
-            raise InvalidArgument("sums must be one row of whole numbers on the grid of the noise; see fraction_bits.")
+            raise InvalidArgument.of("sums", exact, "one row of whole numbers on the grid of fraction_bits")
         noise = self.draw(len(exact), observers, rng)
         return Release(exact + noise.values, noise.event)
 

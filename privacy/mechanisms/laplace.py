@@ -88,10 +88,8 @@ def laplace_scale(sensitivity: float, epsilon: float) -> float:
     """Scale of the noise in steps of the grid, like the l1 ``sensitivity``; rounded up, and refused beyond 2^50."""
     scale = sensitivity / check_epsilon(epsilon) * ROUND_UP
     if scale > MAX_SCALE:
-        raise InvalidArgument(
-            f"epsilon is {epsilon!r} but must be at least {sensitivity / MAX_SCALE * ROUND_UP:.2g} here, since "
-            "noise is drawn up to a scale of 2^50 steps of the grid."
-        )
+        least = f"at least {sensitivity / MAX_SCALE * ROUND_UP:.2g}, since noise is drawn up to 2^50 steps of the grid"
+        raise InvalidArgument.of("epsilon", epsilon, least)
     return scale
 
 
@@ -125,7 +123,5 @@ def _clamped(integers: NDArray[Any], most: int) -> NDArray[Any]:
 def _checked_values(values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8 or not np.isfinite(array).all():
-        raise InvalidArgument(
-            f"The value of the query must hold {allowed} of at most 64 bits, without NaN or infinity."
-        )
+        raise InvalidArgument.of("value of the query", array, f"{allowed} of at most 64 bits, without NaN or infinity")
     return array

@@ -114,9 +114,8 @@ def piecewise_law(epsilon: float, bounds: tuple[float, float], bins: int | None 
     """The law for values within ``bounds``, on ``bins`` grid points or as many as suit epsilon (0.001 to 30)."""
     epsilon, (low, high) = check_epsilon(epsilon), check_bounds(bounds)
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
-        raise InvalidArgument(
-            f"epsilon is {epsilon!r} but must lie between {MIN_EPSILON:g} and {MAX_EPSILON:g} for bounded numbers."
-        )
+        allowed = f"from {MIN_EPSILON:g} to {MAX_EPSILON:g} for bounded numbers"
+        raise InvalidArgument.of("epsilon", epsilon, allowed)
     return PiecewiseLaw(epsilon, low, high, *_best(epsilon, POINTS_TRIED if bins is None else (check_bins(bins),)))
 
 
@@ -124,20 +123,19 @@ def check_bounds(bounds: object) -> tuple[float, float]:
     """Two finite numbers, the smaller one first."""
     pair = tuple(bounds) if isinstance(bounds, (list, tuple)) else ()
     if len(pair) != 2 or not all(map(is_finite, pair)) or not -MAX_BOUND <= pair[0] < pair[1] <= MAX_BOUND:
-        raise InvalidArgument(
-            f"bounds is {bounds!r}; it must list two finite numbers, the lower bound first, like [-3, 3]."
-        )
+        allowed = "two finite numbers, the lower bound first, such as [-3, 3]"
+        raise InvalidArgument.of("bounds", bounds, allowed)
     low, high = float(pair[0]), float(pair[1])
     # A grid of the most points needs steps that a float64 can tell apart.
     if not high - low > max(abs(low), abs(high)) * MAX_POINTS * sys.float_info.epsilon:
-        raise InvalidArgument(f"bounds is {bounds!r}; the bounds are too near to each other.")
+        raise InvalidArgument.of("bounds", bounds, "farther apart")
     return low, high
 
 
 def check_bins(bins: object) -> int:
     """Return the number of grid points as an int if it is a whole number from 2 to 4096."""
     if not is_whole(bins) or not 2 <= bins <= MAX_POINTS:
-        raise InvalidArgument(f"bins is {bins!r}; it must be a whole number from 2 to {MAX_POINTS}.")
+        raise InvalidArgument.of("bins", bins, f"a whole number from 2 to {MAX_POINTS}")
     return int(bins)
 
 
@@ -229,9 +227,7 @@ def duchi_l2(
     """
     given = np.asarray(vectors)
     if given.ndim not in (1, 2) or not given.shape[-1] or given.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"vectors have shape {given.shape} and type {given.dtype} but must be one real vector or one per row."
-        )
+        raise InvalidArgument.of("vectors", given, "one real vector or one per row")
     with np.errstate(over="ignore"):
         rows = np.atleast_2d(given.astype(np.float64))
     radius, epsilon, stream = check_sensitivity(radius), check_epsilon(epsilon), open_stream(rng)

@@ -79,10 +79,7 @@ def private_quantiles(counts: ArrayLike, quantiles: int, epsilon: float, rng: Rn
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not 2 <= given.size <= GRID_CELLS or (given < 0).any():
-        raise InvalidArgument(
-            f"counts have {given.size} values of type {given.dtype} along {given.ndim} axes but must be whole numbers of at "
-            f"least 0, 2 to {GRID_CELLS} of them."
-        )
+        raise InvalidArgument.of("counts", given, f"2 to {GRID_CELLS} whole numbers of at least 0")
     share = check_epsilon(epsilon) / (2 * quantile_levels(quantiles))
     chosen = np.empty(quantiles, dtype=np.int64)
     _choose(chosen, 0, given.astype(np.int64), share, open_stream(rng))

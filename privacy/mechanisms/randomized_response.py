@@ -61,7 +61,7 @@ def estimate_prior(flipped_mean: float, epsilon: float) -> float:
     Post-processing of the flipped labels: it costs no privacy.
     """
     if not 0 <= flipped_mean <= 1:
-        raise ValueError(f"flipped_mean is {flipped_mean!r} but must lie between 0 and 1.")
+        raise InvalidArgument.of("flipped_mean", flipped_mean, "from 0 to 1")
     flip = flip_probability(epsilon)
     keep_minus_flip = math.tanh(check_epsilon(epsilon) / 2)
     return float(np.clip((flipped_mean - flip) / keep_minus_flip, PRIOR_MARGIN, 1 - PRIOR_MARGIN))
@@ -106,7 +106,9 @@ def flip_indices(indices: ArrayLike, epsilon: float, classes: int, rng: Rng = No
     given, classes, stream = np.asarray(indices), check_classes(classes), open_stream(rng)
     is_whole = given.dtype.kind in "biu" or not given.size
     if not is_whole or not ((given >= 0) & (given < classes)).all():
-        raise InvalidArgument(f"indices must be whole numbers from 0 to {classes - 1} (the number of classes less 1).")
+        raise InvalidArgument.of(
+            "indices", given, f"whole numbers from 0 to {classes - 1}, the number of classes less 1"
+        )
     true = given.astype(np.int64)
     flips = bernoulli(safe_flip_probability(epsilon, classes), true.shape, stream)
     steps = 1 + uniform_below(classes - 1, true.shape, stream)
@@ -121,7 +123,7 @@ def safe_flip_probability(epsilon: float, classes: int = 2) -> float:
     flip = flip_probability(epsilon, classes)
     least = 2 * classes * ROUNDING
     if epsilon <= least:
-        raise InvalidArgument(f"epsilon is {epsilon!r} but must be above {least} for {classes} classes.")
+        raise InvalidArgument.of("epsilon", epsilon, f"above {least} for {classes} classes")
     return max(MIN_FLIP, flip * (1 + ROUNDING))
 
 
@@ -168,7 +170,7 @@ def estimate_histogram(answers: ArrayLike, points: ArrayLike, epsilon: float) ->
     points, answers = check_points(points), np.asarray(answers)
     is_index = answers.ndim == 1 and answers.size and answers.dtype.kind in "iu"
     if not is_index or not 0 <= answers.min() <= answers.max() < len(points):
-        raise InvalidArgument(f"answers must be one or more whole numbers from 0 to {len(points) - 1}.")
+        raise InvalidArgument.of("answers", answers, f"one or more whole numbers from 0 to {len(points) - 1}")
     odds = math.exp(-check_epsilon(epsilon))
     shares = np.bincount(answers, minlength=len(points)) / len(answers)
     # (share - q) / (p - q) with p, q = 1, odds over 1 + (k - 1) odds: p - q does not cancel in expm1.
@@ -185,16 +187,14 @@ def check_points(points: ArrayLike) -> Floats:
     points = np.asarray(points)
     is_real = points.ndim == 1 and len(points) >= 2 and points.dtype.kind in "fiu"
     if not is_real or not np.isfinite(points).all() or not (np.diff(points.astype(np.float64)) > 0).all():
-        raise InvalidArgument("points must be at least two finite, strictly increasing numbers.")
+        raise InvalidArgument.of("points", points, "at least two finite, strictly increasing numbers")
     return points.astype(np.float64)
 
 
 def _rounded(values: ArrayLike, points: Floats, stream: Stream) -> Integers:
     values = np.asarray(values)
     if values.ndim != 1 or values.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"values have {values.ndim} axes, type {values.dtype}, but must be a list of real numbers."
-        )
+        raise InvalidArgument.of("values", values, "a list of real numbers")
     values = np.clip(np.where(np.isnan(values), points[0], values), points[0], points[-1])
     below = np.clip(np.searchsorted(points, values, side="right") - 1, 0, len(points) - 2)
     share = (values - points[below]) / (points[below + 1] - points[below])

@@ -21,7 +21,7 @@ from ..accounting.gaussian import gaussian_sigma
 from ..events import REPLACE_ONE, Event, Gaussian, InvalidEvent, check_relation, event_of
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Floats, Integers, Rng, Size, Stream, open_stream
-from ..validation import InvalidArgument, is_finite, whole, within
+from ..validation import InvalidArgument, is_finite, refusal, whole, within
 from .clipping import row_norms
 
 UNIT_BITS = 24
@@ -50,7 +50,7 @@ class RowBounds:
 
     def __post_init__(self) -> None:
         whole("features", self.features, 1, MAX_FEATURES)
-        room = f"from {MIN_RADIUS:g} to {MAX_BOUND:g}; give the features larger units if their rows are longer"
+        room = f"from {MIN_RADIUS:g} to {MAX_BOUND:g}, where larger units of the features make rows shorter"
         within("radius", self.radius, MIN_RADIUS, MAX_BOUND, room)
         if not isinstance(self.intercept, bool):
             raise InvalidArgument.of("intercept", self.intercept, "True or False")
@@ -97,10 +97,7 @@ def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fractio
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.shape[1] != bounds.features or features.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"features have shape {features.shape} and type {features.dtype} but must be real numbers in "
-            f"{bounds.features} columns."
-        )
+        raise InvalidArgument.of("features", features, f"real numbers in {bounds.features} columns")
     with np.errstate(over="ignore", invalid="ignore"):
         rows = features.astype(np.float64) / check_scales(scales, bounds)
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
@@ -116,9 +113,7 @@ def clip_target(values: ArrayLike, bounds: RowBounds, fraction_bits: int = UNIT_
     if not bounds.target:
         raise InvalidArgument("The bounds state no target for this party, so no values may be given.")
     if values.ndim != 1 or values.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"targets have shape {values.shape} and type {values.dtype} but must be one number per row."
-        )
+        raise InvalidArgument.of("targets", values, "one number per row")
     values = np.where(np.isfinite(values), values, 0.0).astype(np.float64)
     return _on_grid(np.clip(values, -bounds.target, bounds.target), fraction_bits)
 
@@ -127,7 +122,7 @@ def check_scales(scales: ArrayLike, bounds: RowBounds) -> Floats:
     """Scales as a float64 array; raise ``InvalidArgument`` unless there is a positive finite one for every feature."""
     scales = np.asarray(scales, dtype=np.float64)
     if scales.shape != (bounds.features,) or not (np.isfinite(scales) & (scales > 0)).all():
-        raise InvalidArgument(f"scales must be {bounds.features} finite numbers greater than 0, one per feature.")
+        raise InvalidArgument.of("scales", scales, f"{bounds.features} finite numbers greater than 0, one per feature")
     return scales
 
 
@@ -230,23 +225,18 @@ class SecondMoments:
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", tuple(self.bounds))
         if len(self.bounds) < 2 or not all(isinstance(bound, RowBounds) for bound in self.bounds):
-            raise InvalidArgument(f"bounds is {self.bounds!r} but must hold the RowBounds of at least two parties.")
+            raise InvalidArgument.of("bounds", self.bounds, "the RowBounds of at least two parties")
         multipliers = tuple(self.noise_multipliers)
         if not all(is_finite(value) and (value == 0 or value >= MIN_MULTIPLIER) for value in multipliers):
-            raise InvalidArgument(
-                f"noise_multipliers is {multipliers!r} but must hold finite numbers, each 0 or at least "
-                f"{MIN_MULTIPLIER}."
-            )
+            allowed = f"finite numbers, each 0 or at least {MIN_MULTIPLIER}"
+            raise InvalidArgument.of("noise_multipliers", multipliers, allowed)
         object.__setattr__(self, "noise_multipliers", tuple(map(float, multipliers)))
         if len(multipliers) != len(self.bounds):
-            raise InvalidArgument(
-                f"noise_multipliers has {len(multipliers)} values but must have one per party, {len(self.bounds)}."
-            )
+            wanted = f"{len(self.bounds)}, one per party"
+            raise InvalidArgument.of("number of noise_multipliers", len(multipliers), wanted)
         if self._room_bits() < MIN_FRACTION_BITS:
-            raise InvalidArgument(
-                f"noise_multipliers is {multipliers!r} but must give noise of a scale of at most "
-                f"{MAX_SCALE / 4**MIN_FRACTION_BITS:.2g}; raise epsilon or lower the radius."
-            )
+            allowed = f"small enough for noise of a scale of at most {MAX_SCALE / 4**MIN_FRACTION_BITS:.2g}"
+            raise InvalidArgument.of("noise_multipliers", multipliers, allowed, "Raise epsilon or lower the radius.")
 
     @property
     def fraction_bits(self) -> int:
@@ -260,7 +250,7 @@ class SecondMoments:
     def sensitivity(self, party: int, relation: str = REPLACE_ONE) -> float:
         """Delta_p, in the unit of squared features, rounded up; under replace-one only, since n is public."""
         if check_relation(relation) != REPLACE_ONE:
-            raise InvalidEvent(f"relation is {relation!r} but must be {REPLACE_ONE} for moments of a public count.")
+            raise InvalidEvent(refusal("relation", relation, f"{REPLACE_ONE} for moments of a public count"))
         own = self._party(party)
         others = math.fsum(other.whole_square for position, other in enumerate(self.bounds) if position != party)
         return replace_one_sensitivity(own.moving_square, others + 2.0 * own.intercept)

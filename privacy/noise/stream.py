@@ -115,7 +115,7 @@ class ReproducibleStream(KeystreamStream):
 
     def __init__(self, seed: int | bytes) -> None:
         if isinstance(seed, bool) or not isinstance(seed, (int, bytes)):
-            raise InvalidArgument(f"seed is of type {type(seed).__name__} but must be a whole number or bytes.")
+            raise InvalidArgument.of("type of seed", type(seed).__name__, "a whole number or bytes")
         super().__init__()
         content = seed if isinstance(seed, bytes) else str(seed).encode("ascii")
         self._seed = hashlib.sha256(type(seed).__name__.encode("ascii") + b":" + content).digest()
@@ -141,7 +141,7 @@ class KeyedStream(KeystreamStream):
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
             raise InvalidArgument(f"key must be {KEY_BYTES} bytes from the operating system's entropy.")
         if not isinstance(label, str) or not label:
-            raise InvalidArgument(f"label is {label!r} but must be a text that says what the words are for.")
+            raise InvalidArgument.of("label", label, "a text that says what the words are for")
         super().__init__()
         self._key = hmac.digest(key, label.encode("utf-8"), "sha256")
 
@@ -159,10 +159,9 @@ def open_stream(rng: Rng = None) -> Stream:
         return SystemStream()
     if isinstance(rng, Stream):
         return rng
-    raise InvalidArgument(
-        f"rng is of type {type(rng).__name__} but must be None (the operating system's entropy) or a stream "
-        "such as SystemStream() or, for tests, ReproducibleStream(seed): other generators are not cryptographic."
-    )
+    allowed = "None (the operating system's entropy), or a stream such as SystemStream() or ReproducibleStream(seed) for tests"
+    cure = "Use one of these, since other generators are not cryptographic."
+    raise InvalidArgument.of("type of rng", type(rng).__name__, allowed, cure)
 
 
 def _keystream(key: bytes, part: int = 0) -> CipherContext:

@@ -89,13 +89,13 @@ def test_likeness_is_a_correlation():
 
 def test_bad_input_is_refused_in_a_sentence():
     module, weights = knowing(0.0)
-    with pytest.raises(InvalidArgument, match="claimed is 1 but must be another class than the target"):
+    with pytest.raises(InvalidArgument, match="claimed must be another class than the target.*, got 1"):
         GeneratingParty(module, 1, 1)
     with pytest.raises(InvalidArgument, match="target is 1 and claimed 3, but the model has 3 outputs"):
         GeneratingParty(module, 1, 3)
-    with pytest.raises(InvalidArgument, match="kept is 0"):
+    with pytest.raises(InvalidArgument, match="kept must be .*, got 0"):
         GeneratorOptions(kept=0)
-    with pytest.raises(InvalidArgument, match="target is 3 but must be below the number of the model's outputs, 3"):
+    with pytest.raises(InvalidArgument, match="target must be below the number of the model's outputs, 3.*, got 3"):
         class_representative(ReleasedModel.of(module, weights, PLAIN), 3)
     with pytest.raises(InvalidArgument, match="needs a model of 784 pixels"):
         GeneratingParty(build_model(ModelSpec("logistic_regression", 10, 3)), 0, 1)

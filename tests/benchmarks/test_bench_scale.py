@@ -108,7 +108,8 @@ def test_more_rows_than_memory_has_room_for_are_staged_in_a_file_without_a_name(
         seen.append([os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if _open(name)])
         seen.append(os.listdir(tmp_path / "staged"))
 
-    release(ledger, None, 1, rows=rows())
+    of_job = {"job_id": "job", "task_id": "task", "fingerprint": ""}
+    ledger.record_flips(source="a/b/y", epsilon=1.0, classes=2, key_id="k", rows=rows(), cap=8.0, **of_job)
     opened, named = seen
     assert any(path.endswith("(deleted)") for path in opened) and named == []
 

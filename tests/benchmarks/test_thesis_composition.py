@@ -121,22 +121,20 @@ def test_rounds_are_checked(value):
     for call in (lambda: source_composition_delta(value, 0.1, 1, 1), lambda: unsampled_source_epsilon(value, 1, 1e-5)):
         with pytest.raises(InvalidArgument) as refusal:
             call()
-        assert str(refusal.value) == f"rounds is {value!r} but must be a whole number of at least 1."
+        assert str(refusal.value) == f"rounds must be a whole number of at least 1, got {value!r}."
 
 
 @pytest.mark.parametrize("value", [0, -0.1, 1.1, True, "0.5", math.nan])
 def test_sampling_probability_is_checked(value):
     with pytest.raises(InvalidArgument) as refusal:
         source_composition_delta(1, value, 1, 1)
-    assert str(refusal.value) == f"sampling_probability is {value!r} but must be a number greater than 0 and at most 1."
+    assert str(refusal.value) == f"sampling_probability must be a number greater than 0 and at most 1, got {value!r}."
 
 
 def test_noise_epsilon_and_delta_are_checked():
-    with pytest.raises(InvalidArgument, match="^noise_multiplier is 0 but must be a finite number greater than 0.$"):
+    with pytest.raises(InvalidArgument, match="^noise_multiplier must be a finite number greater than 0, got 0.$"):
         source_composition_delta(1, 0.1, 0, 1)
-    with pytest.raises(
-        InvalidArgument, match=r"^epsilon is -1 but must be a finite number of at least 0 \(in nats\).$"
-    ):
+    with pytest.raises(InvalidArgument, match=r"^epsilon must be a finite number of at least 0 \(in nats\), got -1.$"):
         source_composition_delta(1, 0.1, 1, -1)
-    with pytest.raises(InvalidArgument, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta must be a number greater than 0 and less than 1, got 0.$"):
         source_composition_epsilon(1, 0.1, 1, 0)

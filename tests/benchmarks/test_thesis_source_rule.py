@@ -71,5 +71,5 @@ def test_the_mean_is_clipped_after_the_noise():
 )
 def test_refusals(field, value):
     settings = {"epsilon": 1.0, "f": 0.15, "p": 0.85, "batch_size": 600, field: value}
-    with pytest.raises(InvalidArgument, match=f"^{field} is {value!r} but must be"):
+    with pytest.raises(InvalidArgument, match=f"^{field} must be .*, got {value!r}"):
         SourceRule(**settings)

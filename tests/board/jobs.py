@@ -8,7 +8,7 @@ from pathlib import Path
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import HeteroSecureBoost, Reader
 
-from examples.pipelines import StudyTables, private_training_pipeline
+from examples.pipelines import Federation, StudyTables, private_training_pipeline
 from fate_dp.components.common.charges import columns_name
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.clients import (
@@ -25,7 +25,6 @@ from fate_dp.pipelines.clients import (
 )
 from fate_dp.pipelines.jobs.job import JobFailed, run_job
 from fate_dp.pipelines.jobs.party_ledgers import declare
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 from tests.end_to_end.loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload

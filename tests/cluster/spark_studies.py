@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from examples import pipelines as example_pipelines
-from examples.pipelines import StudyTables, statistics_pipeline, training_reader, training_task
+from examples.pipelines import Federation, StudyTables, statistics_pipeline, training_reader, training_task
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip, Smote
 from fate_dp.pipelines.demo.run import EPSILON, PRIVATE
 from fate_dp.pipelines.jobs import ready
-from fate_dp.pipelines.jobs.ready import Federation, new_pipeline
+from fate_dp.pipelines.jobs.ready import new_pipeline
 
 from .places import GUEST, HOST_ID, SECOND, Place
 from .studies import HOSPITALS, PATIENTS, TRAININGS

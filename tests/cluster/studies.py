@@ -11,12 +11,11 @@ import pandas as pd
 from examples import pipelines as example_pipelines
 from examples.credit_risk.flow import losses_of, measures_of, named_weights, scores_of
 from examples.credit_risk.homo_lr import HomoLRSettings, study_pipeline
-from examples.pipelines import StudyTables
+from examples.pipelines import Federation, StudyTables
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients, write_tables
 from fate_dp.pipelines.demo.run import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
 from fate_dp.pipelines.jobs import ready
 from fate_dp.pipelines.jobs.party_ledgers import declare
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import TableMeta, read_meta
 
 from .places import ARBITER, GUEST, HOST_ID, SECOND, Place, auc_of
@@ -80,10 +79,10 @@ def prepare_loans(folder: Path) -> dict:
     """Generated loans, divided between three institutions; the prepared table's file by name."""
     import json
 
+    from examples.synthetic_loans import write_synthetic
     from fate_dp.data_prep.lending_club.cleaning import clean
     from fate_dp.data_prep.lending_club.options import PrepOptions
     from fate_dp.data_prep.lending_club.preparation import divide
-    from fate_dp.data_prep.lending_club.synthetic import write_synthetic
     from fate_dp.data_prep.lending_club.written import write
 
     folder.mkdir()

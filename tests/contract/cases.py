@@ -17,6 +17,7 @@ import pandas as pd
 
 from fate_dp.components.common.federation import PartyId
 from fate_dp.privacy.events import NotPrivate
+from fate_dp.privacy.ledger.datasets import LABELS
 from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
 from fate_dp.testing.players import place_key
@@ -259,10 +260,21 @@ def same(first: Any, second: Any) -> bool:
     return bool(np.array_equal(one, two))
 
 
+def charges_to_labels(played: Played, party: PartyId) -> list[Charge]:
+    """Lines of steps on records that read labels, which are charged to the labels as well."""
+    lines = played.timeline.of(Charge, party)
+    return [each for each in lines if each.kind == "record" and each.terms["dataset"].startswith(LABELS)]
+
+
+def charges_of(played: Played, party: PartyId) -> list[Charge]:
+    """All other lines of a party's ledger."""
+    to_labels = charges_to_labels(played, party)
+    return [each for each in played.timeline.of(Charge, party) if each not in to_labels]
+
+
 def charged_events(played: Played, party: PartyId) -> list[Any]:
     """(event, count) of the private steps that a party's ledger was charged with."""
-    lines = played.timeline.of(Charge, party)
-    return [(each.terms["event"], each.terms["count"]) for each in lines if each.kind == "record"]
+    return [(each.terms["event"], each.terms["count"]) for each in charges_of(played, party) if each.kind == "record"]
 
 
 def messages_of(played: Played, sender: PartyId | None = None) -> list[Message]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fate_dp.components.common.federation import PartyId
+from fate_dp.privacy.events import Unit
 from fate_dp.testing import (
     Charge,
     Draw,
@@ -32,6 +33,9 @@ from .cases import (
     Case,
     Neighbour,
     Released,
+    charged_events,
+    charges_of,
+    charges_to_labels,
     fits,
     messages_of,
     noise_of,
@@ -90,7 +94,7 @@ def _added_elsewise(case: Case, played: Played, folder: Path) -> Iterator[str]:
 
 
 def _lines_differ(party: PartyId, played: Played, own: list[Released]) -> Iterator[str]:
-    lines = [steps_of(each) for each in played.timeline.of(Charge, party)]
+    lines = [steps_of(each) for each in charges_of(played, party)]
     for released in own:
         kind, terms = released.charge
         found = next((line for line in lines if line[0] == kind and fits(terms, _plain(line[1]))), None)
@@ -100,6 +104,10 @@ def _lines_differ(party: PartyId, played: Played, own: list[Released]) -> Iterat
             lines.remove(found)
     if lines:
         yield f"{party}: the ledger holds {lines}, for which nothing was released"
+    to_labels = [(each.terms["event"], each.terms["count"]) for each in charges_to_labels(played, party)]
+    steps = [(replace(event, unit=Unit.LABEL), count) for event, count in charged_events(played, party)]
+    if to_labels and to_labels != steps:
+        yield f"{party}: {to_labels} are charged to labels, and the steps on records that read them are {steps}"
 
 
 def _plain(terms: dict) -> dict:
@@ -127,7 +135,7 @@ def charged_before_it_leaves(case: Case, folder: Path) -> list[str]:
     base, wrong, moved = case.base, [], defaultdict(dict)
     for party in case.parties:
         own, at = [each for each in case.released(base, case.tables) if each.party == party], 0
-        lines = base.timeline.of(Charge, party)
+        lines = charges_of(base, party)
         for number, each in enumerate(own):
             places = range(at, at + len(each.laws))
             at += len(each.laws)

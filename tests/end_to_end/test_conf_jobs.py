@@ -1,4 +1,4 @@
-"""Every job in conf/, sent as it stands, on tables that `fate-dp upload-examples` makes: all at once, each to its end."""
+"""Every job in conf/, sent as it stands, on tables that `python -m examples.tables` makes: all at once, each to its end."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,10 +7,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from examples.tables import EXAMPLES, PATIENTS, PEOPLE, PEOPLE_SEED, main, people
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.jobs.example_tables import EXAMPLES, PATIENTS, PEOPLE, PEOPLE_SEED, people
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
@@ -23,7 +22,7 @@ CONF, GUEST = Path(__file__).parents[2] / "conf", "9999"
 @pytest.fixture(scope="module")
 def ended(flow_address, flow_home):
     """{job's file: its `JobResult`}; a job that fails raises the sentence of its component here."""
-    assert main(["upload-examples", *EXAMPLES, "--home", str(flow_home)]) == 0
+    assert main([*EXAMPLES, "--home", str(flow_home)]) == 0
 
     def submit(name):
         # As `flow job submit -c` sends it.

@@ -9,7 +9,7 @@ from examples.credit_risk.private_jobs import COLUMNS, HORIZONTAL, ROWS, SECURE_
 from examples.credit_risk.private_runs import PrivateStudy
 from examples.credit_risk.result import write_result
 from examples.credit_risk.study import Study, Workplace, run_credit_study
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+from examples.synthetic_loans import write_synthetic
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.study]
 

@@ -1,5 +1,7 @@
 """dp_binning on a real FATE-Flow: between psi and two trainings; `test_scorecard_chain` has it in front of new rows."""
 
+import sqlite3
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,10 +10,12 @@ from bench.scorecard_twin import noisy_sums, tables_of
 from fate_dp.components.dp_scorecard.additive import solve
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import run_job, task_output_data, task_output_model
-from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
+from fate_dp.pipelines.jobs.party_ledgers import declare, home_at, party_ledger
+from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.bins import TableBins
+from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
@@ -49,7 +53,9 @@ def job(flow_address, flow_home, tmp_path_factory):
         path = folder / f"{role}.csv"
         table.to_csv(path, index=False)
         meta = TableMeta(label_name="y" if role == "guest" else None)
-        upload_table(flow_address, path, TABLES.namespace, role, meta, home=flow_home)
+        upload_table(
+            flow_address, path, TABLES.namespace, role, meta, home=flow_home, owner=Owner(population="clients")
+        )
     declare(open_home(flow_home).parties, PARTIES.guest, TABLES.label_source(), cap=EPSILON)
     reader, psi = joined_tables(PARTIES, TABLES)
     flip = LabelFlip(
@@ -94,6 +100,15 @@ def party_of(role):
 def bins_at(address, job, role):
     model = task_output_model(address, job.job_id, role, party_of(role), "dp_binning_0")["output_model"]
     return model, TableBins.from_wire(model["bins"])
+
+
+def test_its_records_count_in_the_population_that_the_upload_declared(job, flow_home):
+    for role, table in TRAIN.items():
+        home = home_at(open_home(flow_home).parties, party_of(role))
+        with sqlite3.connect(home.ledger.path) as connection:
+            counted = {record for (record,) in connection.execute("SELECT record FROM family_record")}
+        assert counted.issuperset(record_tags(table["id"], home.key, "records of clients"))
+        assert counted.isdisjoint(record_tags(table["id"], home.key, "records"))
 
 
 def assert_cut(table, before, bins):

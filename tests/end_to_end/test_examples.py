@@ -1,4 +1,4 @@
-"""Every script in examples/, run as a user runs it, on the tables that `fate-dp upload-examples` makes for it.
+"""Every script in examples/, run as a user runs it, on the tables that `python -m examples.tables` makes for it.
 
 default_credit is the real one where it lies on this machine. What a script shows is held against the tables.
 """
@@ -14,15 +14,8 @@ import yaml
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from examples.pipelines import StudyTables, guest_prediction_pipeline, joined_prediction_pipeline
-from fate_dp.components.common.charges import columns_name
-from fate_dp.components.dp_homo_gbdt.boosting import scores_of
-from fate_dp.components.dp_homo_gbdt.model import model_of as trees_of
-from fate_dp.components.dp_homo_nn.model import weights_of
-from fate_dp.data_prep.breast_cancer import party_tables
-from fate_dp.deploy.flow.home import open_home
-from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.jobs.example_tables import (
+from examples.pipelines import Federation, StudyTables, guest_prediction_pipeline, joined_prediction_pipeline
+from examples.tables import (
     CREDIT_OF_A_BANK,
     FOLDERS,
     HOST_CREDIT_COLUMNS,
@@ -31,12 +24,19 @@ from fate_dp.pipelines.jobs.example_tables import (
     SEED,
     VEHICLE_RECORDS,
     credit_records,
+    main,
     motors,
     vehicles,
 )
+from fate_dp.components.common.charges import columns_name
+from fate_dp.components.dp_homo_gbdt.boosting import scores_of
+from fate_dp.components.dp_homo_gbdt.model import model_of as trees_of
+from fate_dp.components.dp_homo_nn.model import weights_of
+from fate_dp.data_prep.breast_cancer import party_tables
+from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Federation, Parties, Tables
+from fate_dp.pipelines.jobs.ready import Parties, Tables
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.mechanisms.randomized_response import true_probability
 
@@ -64,7 +64,7 @@ def returned(flow_address, flow_home, tmp_path_factory):
         yaml.safe_dump({**config, "flow": str(flow_address), "epochs": 10, "rounds": ROUNDS}), encoding="utf-8"
     )
     data = [] if DATA is None else ["--data", str(DATA)]
-    assert main(["upload-examples", *FOLDERS, *data, "--home", str(flow_home)]) == 0
+    assert main([*FOLDERS, *data, "--home", str(flow_home)]) == 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
         run = {name: threads.submit(runpy.run_path(str(script))["main"], path) for name, script in SCRIPTS.items()}
         return {name: job.result() for name, job in run.items()}

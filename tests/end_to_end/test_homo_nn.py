@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from examples.pipelines import StudyTables, guest_prediction_pipeline, private_training_pipeline
+from examples.pipelines import Federation, StudyTables, guest_prediction_pipeline, private_training_pipeline
 from fate_dp.components.common.charges import columns_name
 from fate_dp.components.dp_homo_nn.model import weights_of
 from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import NoOutput, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Federation, evaluation
+from fate_dp.pipelines.jobs.ready import evaluation
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder

@@ -4,11 +4,11 @@ import numpy as np
 import pandas
 import pytest
 
-from examples.pipelines import StudyTables, training_reader
+from examples.pipelines import Federation, StudyTables, training_reader
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
-from fate_dp.pipelines.jobs.ready import Federation, new_pipeline
+from fate_dp.pipelines.jobs.ready import new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
 pytestmark = pytest.mark.end_to_end

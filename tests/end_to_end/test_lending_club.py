@@ -11,16 +11,15 @@ from scipy.special import expit
 from examples.credit_risk.flow import BIAS, fetch_run, run_federated
 from examples.credit_risk.homo_lr import HomoLRSettings
 from examples.credit_risk.models import class_measures, train
-from examples.pipelines import StudyTables, guest_prediction_pipeline
+from examples.pipelines import Federation, StudyTables, guest_prediction_pipeline
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID, LABEL
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_output_data
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
 from fate_dp.privacy.validation import InvalidArgument
 

@@ -83,9 +83,9 @@ def read(log):
 
 def test_what_cannot_run_the_components_is_not_registered(flow_address, tmp_path):
     before = names(flow_address)
-    with pytest.raises(FlowServerError, match="does not exist or cannot be executed; --python must name"):
+    with pytest.raises(FlowServerError, match="--python must be the interpreter of an environment"):
         prepare(flow_address, str(tmp_path / "bin" / "python"))
-    with pytest.raises(FlowServerError, match=f"The folder {tmp_path}/gone does not exist; --path must name one"):
+    with pytest.raises(FlowServerError, match=f"--path must be a folder or be left out, got {tmp_path}/gone"):
         prepare(flow_address, sys.executable, path=str(tmp_path / "gone"))
     with pytest.raises(FlowServerError, match="must begin with dp"):
         prepare(flow_address, sys.executable, "2.2.0")

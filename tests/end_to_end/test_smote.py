@@ -3,18 +3,18 @@
 import pytest
 
 from examples.credit_risk.homo_lr import HomoLRSettings
-from examples.pipelines import StudyTables, training_reader
+from examples.pipelines import Federation, StudyTables, training_reader
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, LABEL
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.data_prep.over_sampling import SYNTHETIC_PREFIX
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import JobFailed, run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
-from fate_dp.pipelines.jobs.ready import Federation, new_pipeline
+from fate_dp.pipelines.jobs.ready import new_pipeline
 from fate_dp.pipelines.jobs.upload import upload_prepared
 
 pytestmark = pytest.mark.end_to_end

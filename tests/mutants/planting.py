@@ -73,7 +73,7 @@ class Mutant:
         for fragment, replacement in self.edits:
             if (count := found.count(fragment)) != 1:
                 raise NotPlanted(
-                    f"{self.name}: {fragment!r} occurs {count} times in {self.symbol} but must occur once; the code has "
+                    f"{self.name}: {fragment!r} must occur once in {self.symbol}, got {count} times; the code has "
                     "changed, so write the mutant anew."
                 )
             found = found.replace(fragment, replacement)

@@ -114,7 +114,7 @@ def problems(found: tuple[Document, ...]) -> list[str]:
         for row in document.rows:
             place = f"{document.key}, {row.section}, {row.described!r}"
             if row.state not in STATES:
-                said.append(f"{place}: the state is {row.state!r}; it must be one of {', '.join(STATES)}.")
+                said.append(f"{place}: the state must be one of {', '.join(STATES)}, got {row.state!r}.")
             if row.state == DONE and not row.shown:
                 said.append(f"{place}: it is done, but nothing shows it.")
             if row.state != DONE and not row.remark:

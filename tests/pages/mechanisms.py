@@ -57,7 +57,7 @@ def mechanism_guarantees(package: str, folder: Path = PRIVACY) -> tuple[Mechanis
     if named != modules:
         raise InvalidArgument(
             f"{where} declares no guarantee of the modules {sorted(modules - named)} and names "
-            f"{sorted(named - modules)}, which do not exist, but must name every module of its package."
+            f"{sorted(named - modules)}, which do not exist; name every module of its package."
         )
     return declarations.mechanisms
 

@@ -127,7 +127,11 @@ def train_on_derived(ctx, earlier, at, revised, **arguments):
     if tuple(ctx.federation.local_party) == at:
         table = arguments["tables"][at]
         labels = np.concatenate([marked(table["y"].head(revised)), table["y"].iloc[revised:].to_numpy(dtype=float)])
-        arguments = {**arguments, "tables": {**arguments["tables"], at: table.assign(y=labels)}, "label_type": "float64"}
+        arguments = {
+            **arguments,
+            "tables": {**arguments["tables"], at: table.assign(y=labels)},
+            "label_type": "float64",
+        }
     return train(ctx, earlier, **arguments)
 
 

@@ -128,11 +128,11 @@ REFUSED = {
     ),
     "other classes at all parties": (
         on(classes=(0.0, 1.0, 2.0)),
-        "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same.",
+        "classes must be those of the training, [0, 1, 2, 3], got [0, 1, 2].",
     ),
     "one class missing at the host": (
         Scenario(train_with_other_classes, {**FLIPPED, "at_host": (0.0, 1.0, 2.0)}, (GUEST, HOST, ARBITER), "flips"),
-        "guest 9999: classes is [0, 1, 2] at host 10000, but the training's are [0, 1, 2, 3]; both must be the same.",
+        "guest 9999: classes at host 10000 must be those of the training, [0, 1, 2, 3], got [0, 1, 2].",
     ),
     "two classes and three labels": (
         Scenario(train, {**PUBLIC, "classes": (0.0, 1.0)}, (*TRIO, ARBITER), "public"),
@@ -144,7 +144,7 @@ REFUSED = {
     ),
     "a class without a label": (
         Scenario(train, {**PUBLIC, "classes": (1.0, 2.0, 3.0, 4.0)}, (*TRIO, ARBITER), "public"),
-        "classes is [1, 2, 3, 4], but no training label is 3; each of more than two classes must occur.",
+        "No training label is 3. Bring labels of each of the classes [1, 2, 3, 4].",
     ),
     "exact sigmoid": (on(sigmoid="exact"), "There are 4 classes, [0, 1, 2, 3], but sigmoid is exact; more than two"),
     "per epoch": (
@@ -160,7 +160,7 @@ REFUSED = {
     ),
     "a model of two classes": (
         on(warm_start="binary"),
-        "but warm_start_model was trained on [0, 1]; both must be the same.",
+        "classes must be those of warm_start_model, [0, 1], got [0, 1, 2, 3].",
     ),
     "folds, before flips are charged": (
         Scenario(

@@ -168,7 +168,10 @@ REFUSED = {
         "The training labels are not flips",
         "does not know these training labels",
     ),
-    "other levels": ({"own": {HOST: {"privacy": "record"}}}, "privacy is record at host 10000; it must be label"),
+    "other levels": (
+        {"own": {HOST: {"privacy": "record"}}},
+        "privacy at host 10000 must be label, as at the guest, got 'record'.",
+    ),
 }
 
 

@@ -144,7 +144,10 @@ REFUSED = {
     "no epsilon beside noise on labels": ({**LABEL, "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
     "no epsilon beside flips": ({"privacy": "none", "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
     "epsilon of nothing": ({"privacy": "none", "epsilon": 2.0}, "epsilon is 2 at the guest, but privacy is none"),
-    "other privacy": ({**RECORD, "own": {HOST: {"privacy": "none"}}}, "privacy is record at the guest"),
+    "other privacy": (
+        {**RECORD, "own": {HOST: {"privacy": "none"}}},
+        "privacy at host 10000 must be record, as at the guest, got 'none'.",
+    ),
     "true labels": ({"privacy": "none", "public": False}, "training labels"),
     "cap of labels": ({**LABEL, "epsilon": 50.0}, "`fate-dp cap"),
     "no source": ({**LABEL, "label_source": None}, "label_source must be set at the guest, got None"),
@@ -172,11 +175,11 @@ FOLDS_REFUSED = {
     "folds beyond the cap": ({**RECORD, "score_cap": 2}, "has released joint scores of 0 models"),
     "other folds": (
         {**RECORD, "own": {HOST: {"n_splits": 4}}},
-        "cv_param.n_splits is 3 at the guest and 4 at host 10000",
+        "cv_param.n_splits at host 10000 must be 3, as at the guest, got 4.",
     ),
     "more folds than rows": (
         {"privacy": "none", "public": True, "n_splits": ROWS + 1, "score_cap": ROWS + 1},
-        "it must have at least as many",
+        "cv_param.n_splits must be at most the rows of the table",
     ),
 }
 

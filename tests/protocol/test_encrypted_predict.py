@@ -170,7 +170,7 @@ DETAILS = {
     "own column missing": "lacks the column 'own_b'",
     "host column missing": "has 7 columns beside the guest's own, but the models of the hosts have 8",
     "hosts interleaved": "From 'y1' on, the table has other columns than host 10000 and host 10001",
-    "value missing": "Feature 'd' has a missing or infinite value",
+    "value missing": "Feature 'd' must be finite numbers",
 }
 
 

@@ -59,14 +59,19 @@ REFUSED = {
     "shuffle": (
         training(aggregation="shuffle"),
         GUEST,
-        "aggregation is 'shuffle'; it must be secure_sum or local",
+        "aggregation must be secure_sum or local, got 'shuffle'.",
         None,
     ),
-    "no noise": (training(noise_multiplier=None), GUEST, "exactly one of the two must be set", None),
-    "uneven": (training(trees=13), GUEST, "trees is 13; it must be a multiple of rounds, 3", None),
+    "no noise": (
+        training(noise_multiplier=None),
+        GUEST,
+        "epsilon and noise_multiplier must be given one without the other",
+        None,
+    ),
+    "uneven": (training(trees=13), GUEST, "trees must be a multiple of rounds, 3, got 13.", None),
     "no records": (training(records=None), GUEST, "records is not set; dp_homo_gbdt needs it", None),
-    "few records": (training(records=450), HOST, "this party alone has 500 rows", "fewer than that party alone has"),
-    "unknown rule": (training(columns={"x3": {"width": 2}}), GUEST, "The rule of 'x3' is", None),
+    "few records": (training(records=450), HOST, "this party alone has 500.", "got 450, fewer than that party has"),
+    "unknown rule": (training(columns={"x3": {"width": 2}}), GUEST, "rule of 'x3' must be", None),
     "unsorted cuts": (training(columns={"x0": {"cuts": [1, 0]}}), GUEST, "cuts of 'x0'", None),
     "unknown column": (
         training(columns={"z": {"cuts": [1]}}),
@@ -83,7 +88,7 @@ REFUSED = {
         None,
     ),
     "out of reach": (training(noise_multiplier=None, epsilon=1e-6), GUEST, "is out of reach", None),
-    "too many dropouts": (training(max_dropouts=3), GUEST, "max_dropouts is 3 but must be less than", None),
+    "too many dropouts": (training(max_dropouts=3), GUEST, "max_dropouts must be less than", None),
     "repeated id": (training(changed(GUEST, id="one")), GUEST, "An id occurs more than once", UNTOLD),
 }
 
@@ -202,7 +207,7 @@ def test_predictions_are_in_fates_format_and_those_of_the_model(runs):
 
 
 def test_a_prediction_that_cannot_be_is_refused(runs):
-    assert "trained on other columns" in runs["other columns"][GUEST].error
+    assert "columns must be those of the model" in runs["other columns"][GUEST].error
     assert "holds no model" in runs["no model"][ARBITER].error
 
 

@@ -100,14 +100,14 @@ FAILED = {
 ONE_MISSING = np.where(np.arange(120) == 5, np.nan, 1.0)
 # The party at fault, its sentence, and that of the others where it is another one.
 REFUSED = {
-    "unknown model": (training(model={"name": "resnet"}), GUEST, "model.name is 'resnet'; it must be one of", None),
+    "unknown model": (training(model={"name": "resnet"}), GUEST, "model.name must be one of", None),
     "not allowed": (
         training(model={"name": "module:net"}, policies={GUEST: NET, SECOND_HOST: NET}),
         HOST,
         "policy.yaml of this party allows no model 'net'",
         UNTOLD,
     ),
-    "other batch": (training(batch_size=300), GUEST, "batch_size is 300; it must be at most records, 270", None),
+    "other batch": (training(batch_size=300), GUEST, "batch_size must be at most records, 270", None),
     "few records": (training(records=100), HOST, "this party alone has 120 rows", "fewer than that party alone has"),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
     "table at shuffler": (
@@ -117,7 +117,12 @@ REFUSED = {
         None,
     ),
     "one class": (training(changed(HOST, y=1)), HOST, "All labels are 1; a party with one class", UNTOLD),
-    "other labels": (training(changed(HOST, y=np.arange(120) % 3)), HOST, "A label is 2; with classes 2", UNTOLD),
+    "other labels": (
+        training(changed(HOST, y=np.arange(120) % 3)),
+        HOST,
+        "Labels must be whole numbers from 0 to 1 with classes 2, got 2",
+        UNTOLD,
+    ),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
     "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' has a missing", UNTOLD),
     "other schema": (
@@ -315,7 +320,7 @@ def test_three_classes_are_scored_by_the_likeliest(runs):
 
 
 def test_a_prediction_that_cannot_be_is_refused(runs):
-    assert "trained on other columns" in runs["other columns"][GUEST].error
+    assert "columns must be those of the model" in runs["other columns"][GUEST].error
     assert "holds no model" in runs["no model"][SHUFFLER].error
 
 

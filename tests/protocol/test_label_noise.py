@@ -104,7 +104,7 @@ TRAINED = {
     "labels": Scenario(noisy, {**COMMON, "draw": "same"}, (GUEST, HOST)),
     "other labels": Scenario(noisy, {**COMMON, "draw": "same", "tables": OTHER_LABELS}, (GUEST, HOST)),
 }
-EVERYWHERE = "privacy is label, but "
+EVERYWHERE = "With privacy label, "
 
 
 def on(**arguments):
@@ -117,16 +117,16 @@ REFUSED = {
     "not declared": (on(declared=None), f"{SOURCE} is not declared at the guest"),
     "another column": (on(label_source="experiment/train/z", declared="experiment/train/z"), "must end with the label"),
     "public": (on(public=True), f"The guest declared {SOURCE} public"),
-    "gaussian": (on(family="gaussian"), EVERYWHERE + "family is gaussian"),
-    "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid is exact"),
-    "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode is swap"),
-    "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores is true"),
-    "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
+    "gaussian": (on(family="gaussian"), EVERYWHERE + "family must be binomial"),
+    "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid must be taylor, got 'exact'"),
+    "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode must be none, got 'swap'"),
+    "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores must be false"),
+    "batches": (on(batch_size=50), EVERYWHERE + "batch_size must be None, got 50"),
     "per_epoch": (on(solver="per_epoch"), "these settings need solver per_epoch"),
     "three classes": (on(classes=[0, 1, 2]), "but privacy is label"),
     "disagreement": (
         on(guest={"privacy": "record", "public": True}),
-        "privacy is record with noise_spread uniform at the guest and label at host",
+        "must be record with noise_spread uniform, as at the guest, got label.",
     ),
     "too much noise": (on(epsilon=0.001), "sums over 150 records are masked up to 38400"),
     "synthetic rows": (

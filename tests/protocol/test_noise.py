@@ -159,27 +159,28 @@ def at(party, **settings):
     return {**EPSILONS, party: {**EPSILONS[party], **settings}}
 
 
-EVERYWHERE = "privacy is record, but "
+EVERYWHERE = "With privacy record, "
 REFUSED = {
     "per_epoch": (on(solver="per_epoch"), EVERYWHERE + "these settings need solver per_epoch"),
     "adam": (
         on(optimizer={"method": "adam", "penalty": "l2", "alpha": 1.0, "optimizer_params": {"lr": 0.1}}),
         "need solver per_epoch",
     ),
-    "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid is exact"),
-    "gaussian": (on(family="gaussian"), EVERYWHERE + "family is gaussian"),
-    "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode is swap"),
-    "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores is true"),
-    "batches": (on(batch_size=50), EVERYWHERE + "batch_size is 50"),
+    "exact sigmoid": (on(sigmoid="exact"), EVERYWHERE + "sigmoid must be taylor, got 'exact'"),
+    "gaussian": (on(family="gaussian"), EVERYWHERE + "family must be binomial"),
+    "flipback": (on(flipback={"mode": "swap"}), EVERYWHERE + "flipback.mode must be none, got 'swap'"),
+    "scores of training rows": (on(train_scores=True), EVERYWHERE + "train_scores must be false"),
+    "batches": (on(batch_size=50), EVERYWHERE + "batch_size must be None, got 50"),
     "warm start": (on(warm_start="uniform"), EVERYWHERE + "warm_start_model is given"),
-    "nobody's epsilon": (on(by_party={}), EVERYWHERE + "no party sets epsilon"),
+    "nobody's epsilon": (on(by_party={}), "privacy is record, but no party sets epsilon"),
     "host disagrees": (
         on(by_party=at(HOST, privacy="record", noise_spread="adaptive")),
-        "privacy is record with noise_spread uniform at the guest and record with noise_spread adaptive at host 10000",
+        "privacy at host 10000 must be record with noise_spread uniform, as at the guest, got record with noise_spread "
+        "adaptive.",
     ),
     "guest without": (
         on(by_party=at(GUEST, privacy="none", epsilon=None)),
-        "privacy is none at the guest and record with noise_spread uniform at host 10000",
+        "privacy at host 10000 must be none, as at the guest, got record with noise_spread uniform.",
     ),
     "epsilon without noise": (on(privacy="none"), "but privacy is none, which protects no record"),
     "too much noise": (on(by_party=at(GUEST, epsilon=0.005)), "and sums over 150 records are masked up to 38400"),

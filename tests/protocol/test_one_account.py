@@ -115,9 +115,7 @@ REFUSED = {
     "a union under another name": Scenario(
         flip_a_union, {"of": "a few flips", "epsilon": 7.0, "source": OTHER}, PAIR, "two sources"
     ),
-    "bins of all but one derived label": Scenario(
-        binned_union, {"privacy": "record", "epsilon": 1.0}, PAIR, "derived"
-    ),
+    "bins of all but one derived label": Scenario(binned_union, {"privacy": "record", "epsilon": 1.0}, PAIR, "derived"),
     "scorecard of all but one derived label": Scenario(
         carded_union, {"privacy": "record", "epsilon": 1.0, "delta": 1e-6}, PAIR, "derived"
     ),

@@ -40,7 +40,7 @@ def scored(ctx, earlier, scores=SCORES, epsilon=EPSILON, labels=None, kinds=("tr
 
 
 REFUSED = {
-    "no scores": ({"scores": None}, "input_data has the columns x3, x4 but must have predict_score and type"),
+    "no scores": ({"scores": None}, "input_data must have the columns predict_score and type, got x3, x4"),
     "no probabilities": ({"scores": SCORES * 2}, "predict_score holds values outside 0 to 1"),
     "missing scores": ({"scores": np.where(SCORES > 0.9, np.nan, SCORES)}, "predict_score holds values outside 0 to 1"),
     "another epsilon": (

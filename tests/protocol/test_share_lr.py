@@ -113,14 +113,14 @@ REFUSED = {
     "few rows": "Of the 79 joined rows at least 79 stand for records; training needs at least 80",
     "hidden size and scores": "but align hid how many ids matched",
     "scores of a hidden size": "but align hid how many ids matched",
-    "other columns": "The model was trained on other columns than align joined",
+    "other columns": "The columns that align joined must be those of the model",
     "scores rounded anew": "1 more are planned, and the cap is 1",
     "scores beyond the cap": "1 more are planned, and the cap is 1",
     "diverging": "The loss left all bounds",
     "table of another alignment": "rows are not the 160 of its alignment",
-    "other epochs": "epochs is 4 at the host and 5 at the guest",
+    "other epochs": "epochs at the host must be 5, as at the guest, got 4.",
     "model of another training": "do not come from the same training",
-    "malformed key": "he_param.key_length is 6",
+    "malformed key": "he_param.key_length must be",
     "too fast": "could take the weights beyond",
 }
 

@@ -215,21 +215,26 @@ BEFORE_WORK = {
     "no such host": (
         on(shuffler="4711", **PRIVATE),
         GUEST,
-        "shuffler is '4711'; it must be the party id of a host, one of 10000, 10001.",
+        "shuffler must be the party id of a host, one of 10000, 10001, got '4711'.",
         None,
     ),
-    "the guest shuffles": (on(shuffler=GUEST[1], **PRIVATE), GUEST, "it must be the party id of a host", None),
+    "the guest shuffles": (on(shuffler=GUEST[1], **PRIVATE), GUEST, "shuffler must be the party id of a host", None),
     "no host beside": (
         on(parties=(GUEST, SHUFFLER, ARBITER), **PRIVATE),
         GUEST,
         "names no host beside the shuffler",
         None,
     ),
-    "other requests": (on(at={HOST: {"requests": REQUESTS[:2]}}, **PRIVATE), GUEST, "requests is [", None),
+    "other requests": (
+        on(at={HOST: {"requests": REQUESTS[:2]}}, **PRIVATE),
+        GUEST,
+        "requests at host 10000 must be [",
+        None,
+    ),
     "other delta": (
         on(at={HOST: {"delta": 1e-5}}, **PRIVATE),
         GUEST,
-        "delta is 1e-05 at host 10000 and 1e-06 at the guest",
+        "delta at host 10000 must be 1e-06, as at the guest, got 1e-05.",
         None,
     ),
     "too few records": (

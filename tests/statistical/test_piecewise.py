@@ -122,7 +122,7 @@ def test_the_event_is_pure_and_accountants_add_it_up():
     "bounds", [None, 3, [1], [1, 1], [2, 1], [0, float("inf")], ["0", 1], [0, 1, 2], [1e15, 1e15 + 1]]
 )
 def test_bounds_are_two_numbers_the_lower_one_first(bounds):
-    with pytest.raises(InvalidArgument, match="bounds is"):
+    with pytest.raises(InvalidArgument, match="bounds must be"):
         check_bounds(bounds)
 
 
@@ -134,7 +134,7 @@ def test_values_outside_the_bounds_are_refused(values):
 
 @pytest.mark.parametrize("bins", [1, 2.5, True, "8", 5000])
 def test_bins_are_a_whole_number(bins):
-    with pytest.raises(InvalidArgument, match="bins is"):
+    with pytest.raises(InvalidArgument, match="bins must be"):
         piecewise_law(1.0, (0, 1), bins)
 
 
@@ -143,7 +143,7 @@ def test_epsilon_has_its_range():
         with pytest.raises(InvalidArgument):
             piecewise_law(epsilon, (0, 1))
     for epsilon in (1e-4, 31):
-        with pytest.raises(InvalidArgument, match="epsilon is"):
+        with pytest.raises(InvalidArgument, match="epsilon must be"):
             piecewise_law(epsilon, (0, 1))
 
 

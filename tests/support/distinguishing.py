@@ -155,7 +155,7 @@ def audit_guesses(coins: ArrayLike, guesses: ArrayLike, delta: float = 0.0, conf
     """
     coins, guesses = np.asarray(coins), np.asarray(guesses)
     if coins.ndim != 1 or coins.shape != guesses.shape:
-        raise InvalidArgument(f"guesses has shape {guesses.shape} but must have one value per coin, {coins.shape}.")
+        raise InvalidArgument.of("guesses", guesses, f"one per coin, shape {coins.shape}")
     if not np.isin(coins, (-1, 1)).all() or not np.isin(guesses, (-1, 0, 1)).all():
         raise InvalidArgument("coins must hold -1 and 1 only, guesses -1, 0 and 1.")
     guessed, correct = int((guesses != 0).sum()), int((guesses == coins).sum())

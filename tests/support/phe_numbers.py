@@ -68,7 +68,7 @@ def from_phe(
     # With be_secure phe would blind here, which what leaves the party must be anew anyway.
     value = mpz(item.ciphertext(be_secure=False))
     if not 0 < value < key.modulus_squared or gmpy2.gcd(value, key.modulus) != 1:
-        raise ValueError("The number was not made under its key; it must be invertible modulo n^2.")
+        raise ValueError("The number must be invertible modulo n^2, got one that was not made under its key.")
     return EncryptedSum(value, key).times(1 << shift)
 
 
@@ -100,5 +100,7 @@ def to_phe(
     if not isinstance(item, Ciphertext):
         raise TypeError(f"A {type(item).__name__} is neither a key nor a Ciphertext; blind sums with fully_blinded().")
     if fraction_bits % _BITS_OF_BASE:
-        raise ValueError(f"fraction_bits is {fraction_bits}; phe counts to the base 16, so it must be a multiple of 4.")
+        raise ValueError(
+            f"fraction_bits must be a multiple of 4, since phe counts to the base 16, got {fraction_bits}."
+        )
     return phe.EncryptedNumber(to_phe(item.public_key), int(item.value), -fraction_bits // _BITS_OF_BASE)

@@ -59,7 +59,7 @@ class TrainingSettings:
         one_of("family", self.family, FAMILIES)
         one_of("sigmoid", self.sigmoid, SIGMOIDS)
         if self.family == "gaussian" and self.sigmoid != "taylor":
-            raise InvalidArgument(f"sigmoid is {self.sigmoid!r} but must be taylor for family gaussian.")
+            raise InvalidArgument(f"sigmoid must be taylor for family gaussian, got {self.sigmoid!r}.")
 
     def correction_epochs(self) -> list[int]:
         """Epochs (from 0) that begin with a correction of the sigmoid."""
@@ -224,12 +224,12 @@ def _as_arrays(parts: Sequence) -> list[np.ndarray]:
 def _check_shapes(parts: Arrays, labels: np.ndarray, initial_weights: Arrays) -> None:
     if any(len(part) != len(labels) for part in parts):
         raise InvalidArgument(
-            f"parts have {[len(part) for part in parts]} rows but must have as many as the {len(labels)} labels."
+            f"parts must have as many rows as labels, {len(labels)}, got {[len(part) for part in parts]}."
         )
     columns, starts = [part.shape[1] for part in parts], [len(start) for start in initial_weights]
     if columns != starts:
         raise InvalidArgument(
-            f"initial_weights have lengths {starts} but must have {columns}, one weight per column and intercept."
+            f"initial_weights must have {columns} weights, one per column and intercept, got {starts}."
         )
 
 

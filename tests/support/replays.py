@@ -99,7 +99,7 @@ def replay(call: Call, relation: str) -> Moved:
     if not all(rows.ndim and rows.dtype.kind in "fiub" for rows in records) or not isinstance(call.result, SUMS):
         raise InvalidArgument(f"{name} is no query of records that can be replayed.")
     if isinstance(call.result, BoundedMean) and relation != REPLACE_ONE:
-        raise InvalidArgument(f"relation is {relation!r} but must be {REPLACE_ONE} for {name}.")
+        raise InvalidArgument(f"relation must be {REPLACE_ONE} for {name}, got {relation!r}.")
     replays = 0
     changes: list[tuple[float, float]] = []
     for other in neighbours(records, relation):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
+from examples.synthetic_loans import write_synthetic
 
 ROWS = 1500
 

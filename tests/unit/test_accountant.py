@@ -426,14 +426,14 @@ def test_refusals_name_what_is_wrong_and_change_nothing():
     for count in (0, -1, 1.5, True, "2"):
         with pytest.raises(InvalidArgument) as refused:
             rdp.compose(event(Gaussian(3.0)), count)
-        assert str(refused.value) == f"count is {count!r} but must be a whole number of at least 1."
+        assert str(refused.value) == f"count must be a whole number of at least 1, got {count!r}."
     assert rdp.epsilon(1e-5) == before
 
 
 def test_unknown_names_and_values_are_refused():
-    with pytest.raises(InvalidArgument, match="^accountant is 'prv' but must be one of pld, rdp.$"):
+    with pytest.raises(InvalidArgument, match="^accountant must be one of pld, rdp, got 'prv'.$"):
         make_accountant("prv", REPLACE_ONE)
-    with pytest.raises(InvalidEvent, match="^relation is 'replace' but must be one of add_or_remove, replace_one.$"):
+    with pytest.raises(InvalidEvent, match="^relation must be one of add_or_remove, replace_one, got 'replace'.$"):
         make_accountant("pld", "replace")
     for delta in (0, 1, -1e-5, math.nan, True):
         with pytest.raises(InvalidArgument):

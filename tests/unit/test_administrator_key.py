@@ -38,7 +38,7 @@ def test_the_key_is_made_once_and_stands_in_the_settings(settings, tmp_path):
 def test_what_is_no_key_is_not_written_into_a_program(content, settings, tmp_path):
     before = settings.read_text()
     (tmp_path / "administrator.key").write_text(content)
-    with pytest.raises(FlowServerError, match="holds no administrator's key; it must be 16 or more"):
+    with pytest.raises(FlowServerError, match="administrator's key in .* must be 16 or more"):
         install_administrator_key(settings, tmp_path / "administrator.key")
     assert settings.read_text() == before
 

@@ -27,7 +27,7 @@ def test_a_partition_is_sorted_within_the_memory_of_a_worker(records, memory):
 
 def test_the_parties_need_not_agree_on_memory_and_too_little_is_refused():
     assert Settings(worker_memory=16).to_json() == Settings().to_json()
-    with pytest.raises(ValueError, match="worker_memory is 15"):
+    with pytest.raises(ValueError, match="worker_memory must be .*, got 15"):
         parameters_of(Settings)["worker_memory"].check(15)
 
 

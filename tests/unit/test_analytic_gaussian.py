@@ -113,7 +113,7 @@ def test_scales_and_epsilon_are_checked(value):
     for call in (lambda: gaussian_delta(value, 1), lambda: gaussian_epsilon(value, 1e-5)):
         with pytest.raises(InvalidArgument) as refusal:
             call()
-        assert str(refusal.value) == f"sigma is {value!r} but must be a finite number greater than 0."
+        assert str(refusal.value) == f"sigma must be a finite number greater than 0, got {value!r}."
     for call in (
         lambda: gaussian_delta(1, 1, value),
         lambda: gaussian_epsilon(1, 1e-5, value),
@@ -121,17 +121,17 @@ def test_scales_and_epsilon_are_checked(value):
     ):
         with pytest.raises(InvalidArgument) as refusal:
             call()
-        assert str(refusal.value) == f"sensitivity is {value!r} but must be a finite number greater than 0."
+        assert str(refusal.value) == f"sensitivity must be a finite number greater than 0, got {value!r}."
     with pytest.raises(InvalidArgument) as refusal:
         gaussian_sigma(value, 1e-5)
-    assert str(refusal.value) == f"epsilon is {value!r} but must be a finite number greater than 0 (in nats)."
+    assert str(refusal.value) == f"epsilon must be a finite number greater than 0 (in nats), got {value!r}."
 
 
 @pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, True, "1", None, 10**400])
 def test_epsilon_of_a_delta_is_checked(value):
     with pytest.raises(InvalidArgument) as refusal:
         gaussian_delta(1, value)
-    assert str(refusal.value) == f"epsilon is {value!r} but must be a finite number of at least 0 (in nats)."
+    assert str(refusal.value) == f"epsilon must be a finite number of at least 0 (in nats), got {value!r}."
 
 
 @pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, math.nan, True, "0.1", None])
@@ -139,4 +139,4 @@ def test_delta_is_checked(value):
     for call in (lambda: gaussian_epsilon(1, value), lambda: gaussian_sigma(1, value)):
         with pytest.raises(InvalidArgument) as refusal:
             call()
-        assert str(refusal.value) == f"delta is {value!r} but must be a number greater than 0 and less than 1."
+        assert str(refusal.value) == f"delta must be a number greater than 0 and less than 1, got {value!r}."

@@ -94,7 +94,7 @@ def test_labels_are_compared_by_ids_and_beside_the_commoner_one():
     assert finding.value == 1.0 and finding.interval.high == 1.0 and finding.interval.low > 0.97
     assert finding.baseline == max(labels.mean(), 1 - labels.mean()) and finding.bound == 1.0
     assert attack.run(view, None).value is None
-    with pytest.raises(InvalidArgument, match="lacks 1 of the 200 rows"):
+    with pytest.raises(InvalidArgument, match="must have all 200 rows of the view, got none of 1"):
         attack.run(view, Truth(truth.ids[1:], truth.labels[1:], truth.features[1:]))
 
 
@@ -375,7 +375,7 @@ def other_attack(home):
 
 
 def unknown_attack(home):
-    return [JOB, "--attack", "magic"], "attack is 'magic'"
+    return [JOB, "--attack", "magic"], "attack must be one of encrypted_labels"
 
 
 def no_label(home):

@@ -81,12 +81,15 @@ def test_a_certificate_is_read_as_it_was_written(certificate):
         ({"verdict": "refuted"}, "verdict is 'refuted', but its counts give 'consistent'"),
         ({"lower_bound": 0.1}, "lower_bound is 0.1, but its counts give"),
         ({"evidence": {"canaries": 1000, "guessed": 1000, "correct": 900, "scores": None}}, "but its counts give"),
-        ({"evidence": {"canaries": 1000, "guessed": 1000, "correct": 1900, "scores": None}}, "correct is 1900"),
-        ({"schema": 9}, "has schema 9 but must have 2"),
+        (
+            {"evidence": {"canaries": 1000, "guessed": 1000, "correct": 1900, "scores": None}},
+            "correct must be .*, got 1900",
+        ),
+        ({"schema": 9}, "schema of the certificate must be 2, that of this version, got 9"),
         ({"claim": None}, "no certificate of an audit"),
         ({"versions": 7}, "no certificate of an audit"),
         ({"more": 1}, "other fields than its schema"),
-        ({"confidence": 1.5}, "confidence is 1.5"),
+        ({"confidence": 1.5}, "confidence must be .*, got 1.5"),
     ],
 )
 def test_a_file_that_says_otherwise_than_its_counts_is_refused(changes, sentence):
@@ -136,9 +139,12 @@ def test_rounds_of_horizontal_training_are_consistent_and_without_their_noise_re
 
 def test_terms_that_canaries_cannot_audit_are_refused():
     for changes, sentence in (
-        ({"unit": "client", "records": 2, "batch_size": 2, "local_learning_rate": 0.1}, "unit is 'client' but must be"),
-        ({"noise_multiplier": None}, "noise_multiplier is None but must be a number"),
-        ({"upload_fraction": 0.5}, "upload_fraction is 0.5 but must be 1"),
+        (
+            {"unit": "client", "records": 2, "batch_size": 2, "local_learning_rate": 0.1},
+            "unit must be .*, got 'client'",
+        ),
+        ({"noise_multiplier": None}, "noise_multiplier must be a number.*, got None"),
+        ({"upload_fraction": 0.5}, "upload_fraction must be 1.*, got 0.5"),
     ):
         with pytest.raises(InvalidArgument, match=sentence):
             audit_training(RoundTerms(**{**TERMS, **changes}))

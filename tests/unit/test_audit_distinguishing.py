@@ -144,8 +144,8 @@ def test_an_audit_whose_control_is_not_broken_is_void(control):
             lambda: mu_lower_bound([1] * 4, [math.nan] * 4),
             "second must hold the scores of at least 4 runs, finite numbers.",
         ),
-        (lambda: epsilon_lower_bound([1] * 4, [1] * 4, 2), "delta is 2 but must be a number from 0 to 1."),
-        (lambda: mu_lower_bound([1] * 4, [1] * 4, 0), "confidence is 0 but must be a number strictly between 0 and 1."),
+        (lambda: epsilon_lower_bound([1] * 4, [1] * 4, 2), "delta must be a number from 0 to 1, got 2."),
+        (lambda: mu_lower_bound([1] * 4, [1] * 4, 0), "confidence must be a number strictly between 0 and 1, got 0."),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(refused, sentence):

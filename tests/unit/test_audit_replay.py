@@ -124,5 +124,5 @@ def test_sums_by_leaf_that_move_further_are_found(mutant):
 def test_what_reports_no_sensitivity_cannot_be_replayed():
     with pytest.raises(InvalidArgument, match="is no query of records that can be replayed"):
         replay(Call(len, (0,), (ROWS,)), ADD_OR_REMOVE)
-    with pytest.raises(InvalidArgument, match="moved is nan"):
+    with pytest.raises(InvalidArgument, match="moved must be .*, got nan"):
         Moved("q", ADD_OR_REMOVE, 1.0, float("nan"), 1)

@@ -82,23 +82,23 @@ def test_a_table_numbers_its_bins_through_all_columns():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: cut_bins("x", [2, 1]), "cuts of 'x' is .* sorted"),
-        (lambda: cut_bins("x", [1, 1]), "cuts of 'x' is .* sorted"),
-        (lambda: cut_bins("x", [1, NAN]), "cuts of 'x' is .* a list of finite numbers"),
-        (lambda: cut_bins("x", [True]), "cuts of 'x' is .* a list of finite numbers"),
+        (lambda: cut_bins("x", [2, 1]), "cuts of 'x' must be sorted"),
+        (lambda: cut_bins("x", [1, 1]), "cuts of 'x' must be sorted"),
+        (lambda: cut_bins("x", [1, NAN]), "cuts of 'x' must be a list of finite numbers"),
+        (lambda: cut_bins("x", [True]), "cuts of 'x' must be a list of finite numbers"),
         (lambda: cut_bins("x", []), "at least one cut point"),
-        (lambda: ColumnBins("x", "12"), "cuts of 'x' is '12'"),  # type: ignore[arg-type]
+        (lambda: ColumnBins("x", "12"), "cuts of 'x' must be .*, got '12'"),  # type: ignore[arg-type]
         (lambda: cut_bins("x", list(range(MAX_BINS))), f"at most {MAX_BINS - 2}"),
-        (lambda: cut_bins("", [1]), "name of a column is ''"),
-        (lambda: ColumnBins("x", (1,), missing=1), "missing of 'x' is 1"),  # type: ignore[arg-type]
-        (lambda: ColumnBins("x", (1,), (1,)), "one of the two"),
+        (lambda: cut_bins("", [1]), "name of a column must be .*, got ''"),
+        (lambda: ColumnBins("x", (1,), missing=1), "missing of 'x' must be .*, got 1"),  # type: ignore[arg-type]
+        (lambda: ColumnBins("x", (1,), (1,)), "bins of 'x' must be cut points or categories, got 'both'"),
         (lambda: category_bins("x", []), "categories of 'x'"),
-        (lambda: category_bins("x", 3), "categories of 'x' is 3"),  # type: ignore[arg-type]
-        (lambda: cut_bins("x", 3), "cuts of 'x' is 3"),  # type: ignore[arg-type]
+        (lambda: category_bins("x", 3), "categories of 'x' must be .*, got 3"),  # type: ignore[arg-type]
+        (lambda: cut_bins("x", 3), "cuts of 'x' must be .*, got 3"),  # type: ignore[arg-type]
         (lambda: category_bins("x", [1, 1.0]), "none of them twice"),
-        (lambda: equal_width_bins("x", 1, 1, 4), "range of 'x' is \\[1, 1\\]"),
+        (lambda: equal_width_bins("x", 1, 1, 4), "range of 'x' must be .*, got \\[1, 1\\]"),
         (lambda: equal_width_bins("x", 1, np.inf, 4), "two finite numbers"),
-        (lambda: equal_width_bins("x", 0, 1, 1), "bins of 'x' is 1"),
+        (lambda: equal_width_bins("x", 0, 1, 1), "bins of 'x' must be .*, got 1"),
         (lambda: equal_width_bins("x", 1, np.nextafter(1, 2), 3), "wide enough for 3 different bins"),
         (lambda: TableBins((cut_bins("x", [1]), cut_bins("x", [2]))), "'x' has bins twice"),
         (lambda: TableBins([cut_bins("x", [1])]), "a tuple of ColumnBins"),  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ import test_terms
 from fate_dp.components.common import provenance
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.labels.flips import united
-from fate_dp.privacy.ledger import database, datasets, labels, policy, scores, steps, totals
+from fate_dp.privacy.ledger import database, datasets, policy, scores, steps, totals
 from fate_dp.privacy.ledger.entries import LedgerError
-from fate_dp.privacy.ledger.steps import FittingCharges, _is_part
+from fate_dp.privacy.ledger.steps import FittingCharges
 
 
 def replaced(module, name, old, new, patch):

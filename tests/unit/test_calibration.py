@@ -101,5 +101,5 @@ def test_bad_input_is_refused_in_one_sentence():
         calibrate_noise_multiplier(1, 0, 0.1, 10)
     with pytest.raises(InvalidEvent):
         calibrate_noise_multiplier(1, 1e-5, 0, 10)
-    with pytest.raises(InvalidArgument, match="^steps is 2.5 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^steps must be a whole number of at least 1, got 2.5.$"):
         calibrate_noise_multiplier(1, 1e-5, 0.1, 2.5)

@@ -6,7 +6,7 @@ import sys
 import pytest
 import yaml
 
-from fate_dp.components.common.job_files import JobFiles, JobPlan, tables_of_this_task
+from fate_dp.components.common.job_files import JobFiles, JobPlan, origin_of_this_task, tables_of_this_task
 from fate_dp.components.label_flip.chain import check_plan, refusal_of_plan, trainings_on
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
 from fate_dp.pipelines.jobs import job
@@ -26,7 +26,7 @@ BREAKS = {
     "numbers": ("flip", {"bounds": [0, 1]}, "family binomial trains on labels 0 and 1, but flip has bounds"),
     "minus and plus one": ("flip", {"classes": [-1, 1]}, "family binomial trains on labels 0 and 1"),
     "short key": ("model", {"he_param": {"key_length": 1024}}, "he_param.key_length"),
-    "no such family": ("model", {"family": "poisson"}, "family is 'poisson'"),
+    "no such family": ("model", {"family": "poisson"}, "family must be one of"),
     "gaussian by epochs": (
         "model",
         {"family": "gaussian", "solver": "per_epoch"},
@@ -42,11 +42,11 @@ BREAKS = {
         {"label_source": "bank/others/y"},
         "label_source is bank/others/y, but flip flips the labels of",
     ),
-    "no epochs": ("model", {"epochs": 0}, "epochs is 0"),
+    "no epochs": ("model", {"epochs": 0}, "epochs must be a whole number at least 1, got 0."),
     "noise and scores": (
         "model",
         {"privacy": "record", "train_scores": True},
-        "privacy is record, but train_scores is true",
+        "With privacy record, train_scores must be false",
     ),
     "two arbiters": ("arbiters", ["1", "2"], "names 2 arbiters; this task needs at most one"),
     "no host": ("hosts", [], "names no host"),
@@ -130,17 +130,11 @@ TRAINED_ON_TWO = {
     "optimizer": ({"optimizer": {"method": "adam"}}, "but optimizer.method is adam"),
     "flipback": ({"flipback": {"mode": "posterior"}}, "but flipback.mode is posterior"),
     "noise": ({"privacy": "record"}, "but privacy is record"),
-    "other classes": (
-        {"classes": [0, 1, 2]},
-        "classes is [0, 1, 2], but the training's are [0, 1, 2, 3]; both must be the same.",
-    ),
-    "two classes": (
-        {"classes": [0, 1]},
-        "classes is [0, 1], but the training's are [0, 1, 2, 3]; both must be the same.",
-    ),
+    "other classes": ({"classes": [0, 1, 2]}, "classes must be those of the training, [0, 1, 2, 3], got [0, 1, 2]."),
+    "two classes": ({"classes": [0, 1]}, "classes must be those of the training, [0, 1, 2, 3], got [0, 1]."),
     "numbers": (
         {"family": "gaussian", "classes": [0, 1, 2]},
-        "but family is gaussian, which fits numbers; leave classes out.",
+        "classes must be left out with family gaussian, which fits numbers, got [0, 1, 2].",
     ),
 }
 
@@ -262,6 +256,7 @@ def test_a_task_finds_the_tables_behind_it(task):
     assert tables_of_this_task("train_data") == ("bank/payments",)
     assert tables_of_this_task("validate_data") == ("bank/held_out",)
     assert tables_of_this_task() == ("bank/held_out", "bank/payments") and tables_of_this_task("test_data") == ()
+    assert origin_of_this_task("train_data") == ("bank/payments",) and origin_of_this_task("test_data") is None
 
 
 def test_elsewhere_a_party_knows_what_it_has_run_so_far(task):
@@ -297,7 +292,7 @@ def test_the_plan_is_known_where_the_job_was_submitted(task):
 )
 def test_files_that_say_nothing_name_nothing(task, content):
     (task.parent / "preprocess_parameters.yaml").write_text(content)
-    assert tables_of_this_task() == ()
+    assert tables_of_this_task() == () and origin_of_this_task() is None
 
 
 def test_a_process_that_fate_flow_did_not_start_knows_nothing(monkeypatch, tmp_path):

@@ -59,12 +59,12 @@ def test_the_threshold_moves_class_measures_and_leaves_the_others():
         ([1, 1], [0.2, 0.3], 0.5, "The labels are 1; both 0 and 1 must occur, and nothing else."),
         ([0, 1, 2], [0.2, 0.3, 0.4], 0.5, "The labels are 0, 1, 2; both 0 and 1 must occur, and nothing else."),
         ([], [], 0.5, "The labels are none; both 0 and 1 must occur, and nothing else."),
-        ([0, 1], [0.2], 0.5, "Labels have the shape (2,) and scores (1,); both must be (n,)."),
+        ([0, 1], [0.2], 0.5, "shapes of labels and scores must be (n,) for both, got ((2,), (1,))."),
         ([0, 1], [0.2, float("nan")], 0.5, "Row 1 has a score that is no finite number."),
         (["0", "1"], [0.2, 0.3], 0.5, "The labels are of type <U1; the numbers 0 and 1 are allowed."),
         ([0, 1, None], [0.2, 0.3, 0.4], 0.5, "The labels are of type object; the numbers 0 and 1 are allowed."),
-        ([0, 1], [0.2, 0.3], float("nan"), "The threshold is nan; it must be a number."),
-        ([0, 1], [0.2, 0.3], True, "The threshold is True; it must be a number."),
+        ([0, 1], [0.2, 0.3], float("nan"), "The threshold must be a number, got nan."),
+        ([0, 1], [0.2, 0.3], True, "The threshold must be a number, got True."),
     ],
 )
 def test_refusals(labels, scores, threshold, sentence):

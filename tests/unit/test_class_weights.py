@@ -67,14 +67,14 @@ def test_weights_before_clipping_leave_the_sensitivity_as_it_is_also_when_the_la
 @pytest.mark.parametrize(
     "labels, prior, maximum, sentence",
     [
-        ([0], {0: 1.0}, 3, "the prior has 1 classes; it needs at least 2."),
-        ([0], {0: 0.2, 1: 0.7}, 3, "the prior adds to 0.9; it must add to 1."),
-        ([0], {0: 20, 1: 80}, 3, "the prior adds to 100; it must add to 1."),
-        ([0], {0: 0.0, 1: 1.0}, 3, "the prior of class 0 is 0.0; it must be a number greater than 0."),
-        ([0], {0: 0.5, 1: True}, 3, "the prior of class 1 is True; it must be a number greater than 0."),
-        ([0], PRIOR, 0, "maximum is 0; it must be a number greater than 0."),
-        ([0], PRIOR, float("inf"), "maximum is inf; it must be a number greater than 0."),
-        ([0], PRIOR, True, "maximum is True; it must be a number greater than 0."),
+        ([0], {0: 1.0}, 3, "number of classes of the prior must be at least 2, got 1."),
+        ([0], {0: 0.2, 1: 0.7}, 3, "sum of the prior must be 1, got 0.9."),
+        ([0], {0: 20, 1: 80}, 3, "sum of the prior must be 1, got 100."),
+        ([0], {0: 0.0, 1: 1.0}, 3, "prior of class 0 must be a finite number greater than 0, got 0.0."),
+        ([0], {0: 0.5, 1: True}, 3, "prior of class 1 must be a finite number greater than 0, got True."),
+        ([0], PRIOR, 0, "maximum must be a finite number greater than 0, got 0."),
+        ([0], PRIOR, float("inf"), "maximum must be a number greater than 0, got inf."),
+        ([0], PRIOR, True, "maximum must be a number greater than 0, got True."),
     ],
 )
 def test_what_gives_no_weights_is_refused(labels, prior, maximum, sentence):

@@ -21,9 +21,9 @@ def test_help_names_every_command(capsys):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["declare", "bank/loans"], "must read namespace/name/column"),
+        (["declare", "bank/loans"], "must be namespace/name/column"),
         (["declare", "bank/loans/y", "--cap", "-1"], "cap"),
-        (["upload", "missing.csv", "bank"], "must read NAMESPACE/NAME"),
+        (["upload", "missing.csv", "bank"], "must be NAMESPACE/NAME"),
         (["upload", "missing.csv", "bank/loans"], "No FATE-Flow was started"),
         (["demo", "--flow", "nowhere"], "is not an address"),
     ],

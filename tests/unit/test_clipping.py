@@ -176,7 +176,7 @@ def test_secret_sums_do_not_show_in_text_and_do_not_change():
 def test_a_clip_out_of_range_is_refused(clip):
     with pytest.raises(InvalidArgument) as refusal:
         clip_records([[1.0]], clip)
-    assert str(refusal.value) == f"clip is {clip!r} but must be a number from 1e-150 to 1e+150."
+    assert str(refusal.value) == f"clip must be a number from 1e-150 to 1e+150, got {clip!r}."
 
 
 @pytest.mark.parametrize("gradients", [1.0, [1.0], [["a"]], [[None]], [[1j]], [[True]]])
@@ -195,7 +195,7 @@ def test_groups_must_cover_each_coordinate_once(groups):
 def test_each_group_needs_a_clip():
     with pytest.raises(InvalidArgument) as refusal:
         clip_records_by_group(np.ones((2, 3)), [[0], [1, 2]], [1.0])
-    assert str(refusal.value) == "clips has 1 values but must have one per group, 2."
+    assert str(refusal.value) == "number of clips must be 2, one per group, got 1."
 
 
 def test_the_relation_has_no_default_and_must_be_known():

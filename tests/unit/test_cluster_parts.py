@@ -137,7 +137,7 @@ def hide(program, monkeypatch, folder):
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(FlowServerError, match="The engine is 'eggroll'; allowed are standalone and spark"):
+    with pytest.raises(FlowServerError, match="The engine must be standalone or spark, got 'eggroll'"):
         programs.check_engine("eggroll")
 
 

@@ -22,9 +22,10 @@ from fate_dp.components.common.wire.codec import MEMORY_FOR_ANY
 from fate_dp.components.common.wire.kinds import Rows
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.pipelines import clients
-from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
+from fate_dp.pipelines.report.guarantees import component_guarantee
 from fate_dp.privacy.events import OBSERVERS, RELATIONS, UNITS
 from tests.pages.parameters import kind_of
+from tests.pages.privacy import component_names
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.parent.name for path in Path(fate_dp.components.__file__).parent.glob("*/component.py"))
@@ -202,7 +203,7 @@ def test_what_the_component_refuses_the_client_class_refuses_with_the_same_sente
 def checked_even(value):
     """An even number."""
     if value % 2:
-        raise ValueError(f"even is {value!r}; it must be even.")
+        raise ValueError(f"even must be even, got {value!r}.")
     return value
 
 
@@ -224,7 +225,7 @@ def test_a_declaration_tells_kind_default_check_and_title():
     assert [each.shown_default for each in found.values()] == [100, None, "a", (), None, 2]
     assert found["depth"].title == "HowDeep" and found["epochs"].title == found["epochs"].note == "Epochs"
     assert found["even"].note == "An even number." and found["solver"].check("B") == "b"
-    with pytest.raises(ValueError, match=r"^epochs is 1\.5; it must be a whole number at least 1\.$"):
+    with pytest.raises(ValueError, match=r"^epochs must be a whole number at least 1, got 1\.5\.$"):
         found["epochs"].check(1.5)
     assert isinstance(found["tol"].check(1), float)
 

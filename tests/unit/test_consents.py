@@ -27,6 +27,7 @@ from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy.labels.flipback import marked
 from fate_dp.privacy.labels.flips import LabelRelease
+from fate_dp.privacy.ledger.policy import Policy, SourcePolicy
 from fate_dp.privacy.private_files import party_folder
 from fate_dp.testing import frame_at, play
 
@@ -186,7 +187,7 @@ def known(monkeypatch, **answers):
         monkeypatch.setattr(provenance, name, lambda *given: [])
     asked = {"sources": ["a/b/y"], "sources_of_other_keys": [], **answers}
     ledger = SimpleNamespace(**{name: lambda *given, _of=name, **named: asked[_of] for name in asked})
-    return SimpleNamespace(ledger=ledger, key=b"", key_id="key", policy=SimpleNamespace(label_sources={}))
+    return SimpleNamespace(ledger=ledger, key=b"", key_id="key", policy=Policy())
 
 
 LABELLED = SimpleNamespace(schema=SimpleNamespace(label_name="y"))
@@ -200,7 +201,7 @@ def test_true_labels_of_records_whose_flips_were_released_are_not_shown(monkeypa
 
 def test_labels_that_are_not_the_declared_ones_are_not_public(monkeypatch):
     home = known(monkeypatch, are_public=False, find_labels=None)
-    home.policy.source = lambda name: SimpleNamespace(public=True)
+    home.policy = Policy(label_sources={"a/b/y": SourcePolicy(public=True)})
     with pytest.raises(ValueError, match="not flips that label_flip released"):
         provenance.find_label_privacy(home, LABELLED, "a/b/y")
 

@@ -111,9 +111,9 @@ def test_the_noise_has_the_stated_scale(factor, fits):
 @pytest.mark.parametrize(
     "make, told",
     [
-        (lambda: BinnedRows(()), "number of binned columns is 0"),
-        (lambda: BinnedRows((1, 3)), "number of bins of a column is 1"),
-        (lambda: BinnedRows((5000, 5000)), "number of bins of all columns is 10000"),
+        (lambda: BinnedRows(()), "number of binned columns must be .*, got 0"),
+        (lambda: BinnedRows((1, 3)), "number of bins of a column must be .*, got 1"),
+        (lambda: BinnedRows((5000, 5000)), "number of bins of all columns must be .*, got 10000"),
         (lambda: ContingencyTables((GUEST,), (1.0,)), "at least two parties"),
         (lambda: ContingencyTables((GUEST, HOST), (1.0,)), "a finite number for each of 2"),
         (lambda: ContingencyTables((GUEST, HOST), (1e6, 1.0)), "raise epsilon"),

@@ -42,10 +42,10 @@ from examples.credit_risk.result import (
     write_result,
 )
 from examples.credit_risk.study import PREPARATION, Study, Workplace, made_folder, run_credit_study
+from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.lending_club.columns import FEATURES, ID
 from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import write_synthetic
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
 from fate_dp.privacy.validation import InvalidArgument
@@ -420,17 +420,17 @@ def test_every_flag_reaches_the_study():
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        (["--seeds", "0"], "The seeds are (); there must be at least one, and none may repeat."),
-        (["--seed", "-1"], "seed is -1"),
-        (["--shares", "25,25,40"], "shares are 25/25/40, which add to 90; they must add to 1 or to 100."),
+        (["--seeds", "0"], "The seeds must be at least one, none of them twice, got ()."),
+        (["--seed", "-1"], "seed must be a whole number, at least 0, got -1."),
+        (["--shares", "25,25,40"], "sum of shares must be 1 or 100, got 90 from 25/25/40."),
         (
             ["--parts", "rows,sideways"],
-            "The part 'sideways' of --parts is unknown; allowed are homo-lr, rows, columns, transfer.",
+            "a part of --parts must be one of homo-lr, rows, columns, transfer, got 'sideways'.",
         ),
-        (["--epsilons", "4,none"], "--epsilons has 'none'; allowed are numbers greater than 0 with commas between."),
-        (["--trees", "0"], "--trees is 0; allowed is a whole number of at least 1."),
-        (["--private-seeds", "11"], "--private-seeds is 11; allowed are 1 to 10, the number of seeds."),
-        (["--epochs", "0"], "The HomoLR setting epochs is 0; allowed is a whole number of at least 1."),
+        (["--epsilons", "4,none"], "--epsilons must be numbers greater than 0 with commas between, got 'none'."),
+        (["--trees", "0"], "--trees must be a whole number of at least 1, got 0."),
+        (["--private-seeds", "11"], "--private-seeds must be from 1 to 10, the number of seeds, got 11."),
+        (["--epochs", "0"], "The HomoLR setting epochs must be a whole number of at least 1, got 0."),
     ],
 )
 def test_refusals_come_before_any_work(flags, sentence):
@@ -441,7 +441,7 @@ def test_refusals_come_before_any_work(flags, sentence):
 @pytest.mark.parametrize(
     "changes, sentence",
     [
-        ({"seeds": (1, 1)}, "The seeds are (1, 1); there must be at least one, and none may repeat."),
+        ({"seeds": (1, 1)}, "The seeds must be at least one, none of them twice, got (1, 1)."),
         ({"seeds": (1,)}, "The seed 2024 is to run on FATE-Flow but is not among the seeds of the study."),
         (
             {"preparation": PrepOptions()},

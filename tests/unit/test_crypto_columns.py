@@ -49,7 +49,7 @@ def test_a_column_under_the_same_key_twice_shares_no_ciphertext():
 
 def test_columns_of_different_lengths_are_refused():
     column = encrypted(range(3))
-    with pytest.raises(ValueError, match="lengths must agree"):
+    with pytest.raises(ValueError, match="must be of one length to be added"):
         sum_of_columns([column, column[: PUBLIC.ciphertext_bytes]], PUBLIC)
 
 

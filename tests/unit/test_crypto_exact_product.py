@@ -71,8 +71,8 @@ def test_spans_cover_every_row_once_and_are_nearly_equal(rows, at_most):
         (np.array([[1 << 40]]), "has an entry of 2\\^40 or more"),
         (np.array([[-(1 << 40)]]), "has an entry of 2\\^40 or more"),
         (np.array([[np.iinfo(np.int64).min]]), "has an entry of 2\\^40 or more"),
-        (np.array([[1.0]]), "is float64 of shape \\(1, 1\\); it must be int64"),
-        (np.array([1]), "is int64 of shape \\(1,\\); it must be int64 with two dimensions"),
+        (np.array([[1.0]]), "must be int64 with two dimensions, got float64 of shape \\(1, 1\\)"),
+        (np.array([1]), "must be int64 with two dimensions, got int64 of shape \\(1,\\)"),
     ],
 )
 def test_what_cannot_be_exact_is_refused(wrong, sentence):
@@ -86,5 +86,5 @@ def test_what_cannot_be_exact_is_refused(wrong, sentence):
 
 
 def test_uneven_rows_are_refused():
-    with pytest.raises(ValueError, match="left has 1 rows and right has 2; they must agree"):
+    with pytest.raises(ValueError, match="right must have as many rows as left, 1, got 2"):
         exact_product(np.ones((1, 1), dtype=np.int64), np.ones((2, 1), dtype=np.int64))

@@ -138,7 +138,7 @@ def _u_of(edwards: bytes) -> bytes:
 
 
 def test_a_broken_length_is_refused():
-    with pytest.raises(ValueError, match="have 33 bytes; allowed is a multiple of 32"):
+    with pytest.raises(ValueError, match="must be a multiple of 32 bytes, got 33"):
         split_tags(bytes(33))
 
 

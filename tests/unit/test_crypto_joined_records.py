@@ -120,7 +120,7 @@ def test_values_are_rounded_to_the_grid_and_refused_outside_it():
 
 def test_records_of_another_shape_are_refused():
     public, private = keys()
-    with pytest.raises(ValueError, match="has 512 bytes; with its columns under this key it must have 1024"):
+    with pytest.raises(ValueError, match="must have 1024 bytes with its columns under this key, got 512"):
         records = encrypt_records(np.ones((1, 2), dtype=np.int64), private.encryption(), 1)
         blind_records(records, draw_masks(1, 40, public), table())
     with pytest.raises(ValueError, match=r"must be int64 \(n, c\), c > 0"):
@@ -133,7 +133,7 @@ def test_what_is_no_ciphertext_is_refused():
     public, private = keys()
     with pytest.raises(ValueError, match="outside \\(0, n\\^2\\)"):
         open_records([b"\xff" * public.ciphertext_bytes], 2, private)
-    with pytest.raises(ValueError, match="has 511 bytes; .* it must have 512"):
+    with pytest.raises(ValueError, match="must have 512 bytes .*, got 511"):
         open_records([bytes(public.ciphertext_bytes - 1)], 2, private)
 
 

@@ -155,7 +155,7 @@ def test_without_a_kernel_gmpy2_computes_and_one_line_says_why(monkeypatch, capl
 
 def test_the_switch_and_the_processor_decide(monkeypatch):
     assert "switched off by FATE_DP_KERNEL" in module._found("off").sentence
-    with pytest.raises(ValueError, match="FATE_DP_KERNEL is 'no'; allowed are on .* and off"):
+    with pytest.raises(ValueError, match="FATE_DP_KERNEL must be on .* or off, got 'no'"):
         module._found("no")
     monkeypatch.setattr(module.importlib, "import_module", lambda name: SimpleNamespace(__file__="kernel.so"))
     monkeypatch.setattr(module.ctypes, "CDLL", lambda path: SimpleNamespace(kernel_supported=lambda: 0))

@@ -79,7 +79,7 @@ def test_products_of_powers_hold_at_the_extremes(rows, value):
 
 def test_products_over_no_rows_are_one_and_uneven_rows_are_refused():
     assert powers_product([], np.empty((0, 3), dtype=np.int64), PUBLIC.modulus_squared) == [1, 1, 1]
-    with pytest.raises(ValueError, match="they must agree"):
+    with pytest.raises(ValueError, match="must be one per ciphertext"):
         powers_product([mpz(3)], np.ones((2, 1), dtype=np.int64), PUBLIC.modulus_squared)
 
 

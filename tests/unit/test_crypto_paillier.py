@@ -99,7 +99,7 @@ def test_a_default_key_has_2048_bits():
 
 @pytest.mark.parametrize("key_length", [1024, 2047, 0, -2048, 2048.0, "2048", True, None])
 def test_short_or_odd_key_lengths_are_refused_in_one_sentence(key_length):
-    with pytest.raises(ValueError, match=r"key_length is .*at least 2048 bits\.$"):
+    with pytest.raises(ValueError, match="key_length must be a whole number from 2048 to"):
         generate_keypair(key_length)
     with pytest.raises(ValueError):
         check_key_length(key_length)
@@ -130,9 +130,9 @@ def test_a_key_from_the_wire_keeps_its_numbers_and_is_checked():
     public, private = long_key()
     wire = private.to_wire()
     assert PublicKey.from_wire(wire) == public
-    with pytest.raises(ValueError, match="at least 2048"):
+    with pytest.raises(ValueError, match="from 2048 to"):
         PublicKey.from_wire(PRIVATE.to_wire())
-    with pytest.raises(ValueError, match="key_length is 8200; it must be a whole number of at most 8192"):
+    with pytest.raises(ValueError, match="key_length must be a whole number from .* to 8192 bits, got 8200"):
         PublicKey.from_wire({**wire, "n": public.n << 6152})
     for base in (1, public.n - 1, 0, -1, public.n**2, public.n):
         with pytest.raises(ValueError, match="blinding_base must be invertible"):

@@ -110,7 +110,7 @@ def test_files_with_secrets_are_private_and_a_second_start_writes_the_same(envir
 def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
     for name in ("FATE_DP_BROKER", "FATE_DP_ROUTER", "FATE_DP_PARTY", "FATE_DP_BROKER_PASSWORD_FILE"):
         del environment[name]
-    with pytest.raises(FlowServerError, match="FATE_DP_PARTY is ''"):
+    with pytest.raises(FlowServerError, match="FATE_DP_PARTY must be .*, got ''"):
         read_settings(environment)
     environment["FATE_DP_CLIENT_AUTHENTICATION"] = "off"
     configure(read_settings(environment), conf)
@@ -121,8 +121,8 @@ def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
 @pytest.mark.parametrize(
     "change, told",
     [
-        ({"FATE_DP_PARTY": ""}, "FATE_DP_PARTY is ''"),
-        ({"FATE_DP_PARTY": "guest"}, "FATE_DP_PARTY is 'guest'"),
+        ({"FATE_DP_PARTY": ""}, "FATE_DP_PARTY must be this party's id, a number such as 9999, got ''"),
+        ({"FATE_DP_PARTY": "guest"}, "FATE_DP_PARTY must be this party's id, a number such as 9999, got 'guest'"),
         ({"FATE_DP_ROUTER": ""}, "FATE_DP_ROUTER is not set"),
         ({"FATE_DP_BROKER_PASSWORD_FILE": ""}, "FATE_DP_BROKER_PASSWORD_FILE is not set"),
         (
@@ -130,7 +130,7 @@ def test_without_a_broker_the_one_server_plays_all_parties(environment, conf):
             "The secret /nowhere of FATE_DP_BOARD_PASSWORD_FILE cannot be read",
         ),
         ({"FATE_DP_BOARD_PASSWORD_FILE": "/dev/null"}, "must be one line that is not empty"),
-        ({"FATE_DP_SITE_AUTHENTICATION": "yes"}, "FATE_DP_SITE_AUTHENTICATION is 'yes'; it is on or off"),
+        ({"FATE_DP_SITE_AUTHENTICATION": "yes"}, "FATE_DP_SITE_AUTHENTICATION must be on or off, got 'yes'"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
@@ -143,7 +143,7 @@ def test_what_is_missing_or_wrong_is_named_in_one_sentence(environment, change, 
 def test_the_program_ends_with_the_sentence(monkeypatch, capsys, environment):
     monkeypatch.setattr(module.os, "environ", {**environment, "FATE_DP_PARTY": "x"})
     assert module.main() == 1
-    assert capsys.readouterr().err.startswith("FATE_DP_PARTY is 'x'")
+    assert capsys.readouterr().err.startswith("FATE_DP_PARTY must be this party's id")
 
 
 @pytest.mark.parametrize("switched", ["on", "off"])

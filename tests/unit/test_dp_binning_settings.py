@@ -39,18 +39,26 @@ def test_a_rule_for_all_other_columns_takes_the_name_of_each():
 @pytest.mark.parametrize(
     "check, value, sentence",
     [
-        (columns, [1], "columns is \\[1\\]"),
-        (columns, {"x": [1, 2]}, "The rule of 'x' is \\[1, 2\\]; it must read"),
-        (columns, {"x": {"cuts": [1], "bins": 3}}, "The rule of 'x' is"),
-        (columns, {"x": {"cuts": [2, 1]}}, "cuts of 'x' is \\[2.0, 1.0\\] but must be sorted"),
+        (columns, [1], "columns must be .*, got \\[1\\]"),
+        (columns, {"x": [1, 2]}, "rule of 'x' must be .*, got \\[1, 2\\]"),
+        (columns, {"x": {"cuts": [1], "bins": 3}}, "rule of 'x' must be"),
+        (
+            columns,
+            {"x": {"cuts": [2, 1]}},
+            "cuts of 'x' must be sorted, each greater than the one before, got \\[2.0, 1.0\\]",
+        ),
         (columns, {"x": {"cuts": []}}, "at least one cut point"),
         (columns, {"x": {"categories": [1, 1]}}, "none of them twice"),
-        (columns, {"x": {"range": [3, 3], "bins": 2}}, "range of 'x' is"),
-        (columns, {"x": {"range": 3, "bins": 2}}, "range of 'x' is 3"),
-        (columns, {"x": {"range": [0, 1], "bins": 1}}, "bins of 'x' is 1"),
-        (columns, {"x": {"range": [0, 1], "quantiles": 1}}, "quantiles of 'x' is 1"),
-        (columns, {"x": {"range": [1, 0], "quantiles": 4}}, "range of 'x' is"),
-        (other_columns, {"cuts": "no"}, "cuts of 'other_columns' is 'no'"),
+        (columns, {"x": {"range": [3, 3], "bins": 2}}, "range of 'x' must be"),
+        (
+            columns,
+            {"x": {"range": 3, "bins": 2}},
+            "range of 'x' must be two finite numbers, the smaller one first, got 3",
+        ),
+        (columns, {"x": {"range": [0, 1], "bins": 1}}, "bins of 'x' must be .*, got 1"),
+        (columns, {"x": {"range": [0, 1], "quantiles": 1}}, "quantiles of 'x' must be .*, got 1"),
+        (columns, {"x": {"range": [1, 0], "quantiles": 4}}, "range of 'x' must be"),
+        (other_columns, {"cuts": "no"}, "cuts of 'other_columns' must be .*, got 'no'"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_in_one_sentence(check, value, sentence):
@@ -62,9 +70,12 @@ def test_a_rule_that_cannot_be_is_refused_in_one_sentence(check, value, sentence
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"privacy": "label"}, "epsilon is None; with privacy label it must be a finite number above 0"),
-        ({"privacy": "none", "epsilon": 1.0}, "epsilon is 1.0; with privacy none it must be left out"),
-        ({"other_columns": {"range": [0, 1], "quantiles": 4}}, "bins_epsilon is None; with quantiles"),
+        ({"privacy": "label"}, "epsilon must be a finite number above 0 with privacy label, got None"),
+        ({"privacy": "none", "epsilon": 1.0}, "epsilon must be left out with privacy none, got 1.0"),
+        (
+            {"other_columns": {"range": [0, 1], "quantiles": 4}},
+            "bins_epsilon must be a finite number above 0 with quantiles, which cost it, got None",
+        ),
         ({"woe": False, "privacy": "label"}, "woe is false, .* but privacy is label; leave it out"),
         ({"woe": False, "epsilon": 1.0}, "woe is false, .* but epsilon is 1.0; leave it out"),
     ],

@@ -51,21 +51,21 @@ def test_every_kind_of_real_number_survives_the_text(number):
 def test_numbers_beyond_the_range_of_floats_are_refused(number):
     with pytest.raises(InvalidEvent) as refusal:
         Gaussian(number)
-    assert str(refusal.value) == f"noise_multiplier is {number!r} but must be a finite number greater than 0."
+    assert str(refusal.value) == f"noise_multiplier must be a finite number greater than 0, got {number!r}."
 
 
 @pytest.mark.parametrize("observers", [None, 3, [["server"]], [], ["server", "nobody"]])
 def test_observers_that_are_not_names_are_refused(observers):
     with pytest.raises(InvalidEvent) as refusal:
         Event(PureDP(1.0), "record", REPLACE_ONE, observers)
-    assert str(refusal.value) == f"observers is {observers!r} but must hold one or more of {NAMES}."
+    assert str(refusal.value) == f"observers must be one or more of {NAMES}, got {observers!r}."
 
 
 @pytest.mark.parametrize("sigmas", [1.0, (), (0.0,), (Fraction(1, 10**400),)])
 def test_scales_of_groups_that_are_not_positive_numbers_are_refused(sigmas):
     with pytest.raises(InvalidEvent) as refusal:
         GroupedGaussian((1.0,), sigmas)
-    assert str(refusal.value) == f"sigmas is {sigmas!r} but must hold finite numbers greater than 0."
+    assert str(refusal.value) == f"sigmas must be finite numbers greater than 0, got {sigmas!r}."
 
 
 def test_a_text_that_lost_a_field_is_not_charged_by_its_default():

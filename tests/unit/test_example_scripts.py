@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fate_dp.pipelines.jobs import example_job
-from fate_dp.pipelines.jobs.example_job import load_config
+from examples import settings
+from examples.settings import load_config
 from fate_dp.pipelines.jobs.job import JobFailed
 from fate_dp.privacy.validation import InvalidArgument
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("pipeline/*/test_*.py"))
 TUTORIAL = (EXAMPLES.parent / "docs" / "tutorial.md").read_text(encoding="utf-8")
+
+
+def module_of(script):
+    return ".".join(script.relative_to(EXAMPLES.parent).with_suffix("").parts)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -26,6 +30,7 @@ def test_a_script_is_short_says_what_is_protected_and_is_in_the_tutorial(script)
     assert len(text.splitlines()) < 80 and max(map(len, text.splitlines())) <= 128
     assert " Protected: " in told and " Not protected: " in told
     assert f"examples/{script.relative_to(EXAMPLES)}" in TUTORIAL
+    assert f"    python -m examples.tables {script.parent.name}\n    python -m {module_of(script)}\n" in text
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -46,10 +51,11 @@ def test_a_script_sends_its_job_to_the_server_of_its_settings(script, monkeypatc
 
 def test_a_script_without_its_settings_ends_with_one_sentence(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(SCRIPTS[0]), "--config", str(tmp_path / "none.yaml")],
+        [sys.executable, "-W", "ignore", "-m", module_of(SCRIPTS[0]), "--config", str(tmp_path / "none.yaml")],
         capture_output=True,
         text=True,
         timeout=120,
+        cwd=EXAMPLES.parent,
     )
     assert done.returncode == 1
     assert done.stderr == f"The settings {tmp_path / 'none.yaml'} cannot be read: No such file or directory.\n"
@@ -60,7 +66,7 @@ def test_what_a_party_refuses_is_printed_as_its_sentence(capsys):
         raise JobFailed(f"guest 9999: refused {config.name}{namespace}.")
 
     main.__module__ = __name__
-    assert example_job.run_example(main, ["--config", "my.yaml", "--namespace", "_2"]) == 1
+    assert settings.run_example(main, ["--config", "my.yaml", "--namespace", "_2"]) == 1
     assert capsys.readouterr().err == "guest 9999: refused my.yaml_2.\n"
 
 
@@ -73,8 +79,8 @@ def test_what_a_party_refuses_is_printed_as_its_sentence(capsys):
         (lambda content: content["parties"].update(host=["10000"]), "name one host; the examples need two"),
         (lambda content: content.pop("flow"), "flow is wrong: address None is not an address"),
         (lambda content: content.update(flow="localhost"), "flow is wrong: address 'localhost' is not an address"),
-        (lambda content: content.update(epochs=0), "epochs is 0; it must be a whole number of at least 1."),
-        (lambda content: content.update(rounds="ten"), "rounds is 'ten'; it must be"),
+        (lambda content: content.update(epochs=0), "epochs must be a whole number of at least 1, got 0."),
+        (lambda content: content.update(rounds="ten"), "rounds must be a whole number of at least 1, got 'ten'."),
     ],
 )
 def test_wrong_settings_are_refused(tmp_path, change, said):

@@ -129,15 +129,16 @@ VALUES, LABELS = rows(3, 12)
         ([], "Training needs at least one party; there is none."),
         (
             [(VALUES, LABELS[:2])],
-            "Party 1 has features of shape (3, 4) and labels of shape (2,); "
-            "allowed are (n, m) and (n,) with n of at least 1.",
+            "shapes of features and labels of party 1 must be (n, m) and (n,) with n of at least 1, got ((3, 4), (2,)).",
         ),
         (
             [(VALUES[:0], LABELS[:0])],
-            "Party 1 has features of shape (0, 4) and labels of shape (0,); "
-            "allowed are (n, m) and (n,) with n of at least 1.",
+            "shapes of features and labels of party 1 must be (n, m) and (n,) with n of at least 1, got ((0, 4), (0,)).",
         ),
-        ([(VALUES, LABELS), (VALUES[:, :3], LABELS)], "Party 2 has 3 features, party 1 has 4; all must have the same."),
+        (
+            [(VALUES, LABELS), (VALUES[:, :3], LABELS)],
+            "number of features of party 2 must be 4, as at party 1, and at least 1, got 3.",
+        ),
         ([(VALUES * numpy.nan, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
         ([(VALUES * 1e40, LABELS)], "Party 1 has a feature value that is no finite 32-bit number."),
         ([(VALUES, LABELS + 1)], "Party 1 has a label other than 0 and 1."),

@@ -137,7 +137,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n  
 @pytest.mark.parametrize(
     "report, sentence",
     [
-        (TRACEBACK + "ValueError: Epsilon is 0; it must be above 0.", "Epsilon is 0; it must be above 0."),
+        (TRACEBACK + "ValueError: Epsilon must be above 0, got 0.", "Epsilon must be above 0, got 0."),
         (TRACEBACK + "fate_dp.privacy.x.BudgetSpent: The budget: 4 of 4.\n", "The budget: 4 of 4."),
         (TRACEBACK + "ValueError: inner\n\nDuring handling:\n\n" + TRACEBACK + "TypeError: outer one", "outer one"),
         (TRACEBACK + "KeyError: 'label'", "KeyError: 'label'"),

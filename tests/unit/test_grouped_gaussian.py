@@ -49,11 +49,11 @@ def test_monotone_and_invariant(groups, unit, factor):
 @pytest.mark.parametrize(
     "clips, sigmas, sentence",
     [
-        ([], [], "clips is empty but must have one value per group, at least one."),
-        ([1, 1], [1], "sigmas has 1 values but must have one per group, 2."),
-        ([1, 0], [1, 1], "clips is 0 but must be a finite number greater than 0."),
-        ([1, 1], [1, math.inf], "sigmas is inf but must be a finite number greater than 0."),
-        ([True], [1], "clips is True but must be a finite number greater than 0."),
+        ([], [], "clips must be one value for each of at least one group, got []."),
+        ([1, 1], [1], "number of sigmas must be 2, one per group, got 1."),
+        ([1, 0], [1, 1], "clips must be a finite number greater than 0, got 0."),
+        ([1, 1], [1, math.inf], "sigmas must be a finite number greater than 0, got inf."),
+        ([True], [1], "clips must be a finite number greater than 0, got True."),
     ],
 )
 def test_refusals(clips, sigmas, sentence):
@@ -63,5 +63,5 @@ def test_refusals(clips, sigmas, sentence):
 
 
 def test_delta_is_checked():
-    with pytest.raises(InvalidArgument, match="^delta is 0 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta must be a number greater than 0 and less than 1, got 0.$"):
         grouped_gaussian_epsilon([1], [1], 0)

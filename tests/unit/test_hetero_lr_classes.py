@@ -93,13 +93,9 @@ def test_numbers_have_no_classes():
 @pytest.mark.parametrize(
     "changed, classes, sentence",
     [
-        ({"classes": (1.0, 2.0)}, None, r"classes is \[1, 2\]; two classes must be 0 and 1\."),
-        (
-            {"classes": BINARY},
-            FOUR,
-            r"classes is \[0, 1\], but the training's are \[0, 1, 2, 3\]; both must be the same\.",
-        ),
-        ({"classes": FOUR}, BINARY, r"classes is \[0, 1, 2, 3\], but the training's are \[0, 1\]"),
+        ({"classes": (1.0, 2.0)}, None, r"classes must be 0 and 1 where there are two, got \[1, 2\]\."),
+        ({"classes": BINARY}, FOUR, r"classes must be those of the training, \[0, 1, 2, 3\], got \[0, 1\]\."),
+        ({"classes": FOUR}, BINARY, r"classes must be those of the training, \[0, 1\], got \[0, 1, 2, 3\]\."),
         (
             {"sigmoid": "exact"},
             FOUR,
@@ -120,8 +116,8 @@ def test_the_client_refuses_what_the_component_would():
     for given, sentence in (
         ({"classes": [0, 1, 2], "sigmoid": "exact"}, "but sigmoid is exact"),
         ({"classes": [0, 1, 2], "optimizer": {"method": "adam"}}, "but optimizer.method is adam"),
-        ({"classes": [1, 1]}, "each label value may be listed once"),
-        ({"classes": 4}, "it must list at least two label values"),
+        ({"classes": [1, 1]}, "classes must be different from each other"),
+        ({"classes": 4}, "classes must be a list of at least two label values"),
     ):
         with pytest.raises(ValueError, match=sentence):
             DPHeteroLR("model", **given)
@@ -147,18 +143,18 @@ def test_the_guest_refuses_a_host_that_lists_other_classes():
     facts = [{"classes": each} for each in (None, list(FOUR), [0.0, 1.0, 2.0])]
     check_hosts_classes(FOUR, {"host 1": facts[0], "host 2": facts[1]})
     with pytest.raises(
-        ValueError, match=r"classes is \[0, 1, 2\] at host 3, but the training's are \[0, 1, 2, 3\]; both must"
+        ValueError, match=r"classes at host 3 must be those of the training, \[0, 1, 2, 3\], got \[0, 1, 2\]"
     ):
         check_hosts_classes(FOUR, {"host 1": facts[0], "host 3": facts[2]})
 
 
 def test_a_host_holds_the_guest_to_the_parameter_and_to_no_flipback():
-    with pytest.raises(ValueError, match="classes is .*both must be the same"):
+    with pytest.raises(ValueError, match="classes must be those of the training"):
         accept_terms(terms(), replace(SETTINGS, classes=(0.0, 1.0, 2.0)), None, OWN)
     rounds = SETTINGS.flipback.planned_epochs(SETTINGS.epochs)[:1]
     with pytest.raises(ValueError, match="rounds of flipback with more than two classes"):
         accept_terms({**terms(), "flipback_epochs": rounds, "score_epochs": rounds}, SETTINGS, None, OWN)
-    with pytest.raises(ValueError, match=r"trained on \[0, 1\]; both must be the same"):
+    with pytest.raises(ValueError, match=r"classes must be those of warm_start_model, \[0, 1\]"):
         trained = {"meta": {"labels": [0, 1], "optimizer_param": terms()["optimizer"]}}
         accept_terms(terms(), SETTINGS, trained, OWN)
 

@@ -59,10 +59,10 @@ def test_the_table_says_how_many_records_a_leaf_needs(capsys):
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        (["--rounds", "7"], "trees is 160; it must be a multiple of rounds, 7."),
-        (["--clients", "1"], "clients is 1 but must be at least 2"),
-        (["--trainings", "0"], "trainings is 0"),
-        (["--depth", "11"], "depth is 11"),
+        (["--rounds", "7"], "trees must be a multiple of rounds, 7, got 160."),
+        (["--clients", "1"], "clients must be at least 2"),
+        (["--trainings", "0"], "trainings must be a whole number"),
+        (["--depth", "11"], "depth must be "),
     ],
     ids=str,
 )

@@ -23,10 +23,9 @@ from examples.credit_risk.flow import (
     table_schema,
 )
 from examples.credit_risk.homo_lr import FULL_BATCH, HomoLRSettings, study_pipeline
-from examples.pipelines import StudyTables
+from examples.pipelines import Federation, StudyTables
 from fate_dp.pipelines.jobs.flow import FlowUnavailable
 from fate_dp.pipelines.jobs.job import NoOutput
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.validation import InvalidArgument
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -104,12 +103,12 @@ def test_both_scores_are_evaluated_and_the_trained_model_is_the_tested_one():
 @pytest.mark.parametrize(
     "parties, sentence",
     [
-        ({"hosts": ()}, r"The hosts are \(\); allowed is a list of at least one party id\."),
-        ({"hosts": "10000"}, "The hosts are '10000'; allowed is a list of at least one party id."),
+        ({"hosts": ()}, r"hosts must be a list of at least one party id, got \(\)\."),
+        ({"hosts": "10000"}, "hosts must be a list of at least one party id, got '10000'."),
         ({"hosts": ("10000", "9999")}, "The data parties are 9999, 10000, 9999; their ids must not repeat."),
-        ({"guest": 9999}, "The guest's party id is 9999; allowed are 1 to 64 letters, digits and underscores."),
-        ({"arbiter": "a b"}, "The arbiter's party id is 'a b'; allowed are 1 to 64 letters, digits and underscores."),
-        ({"hosts": ("",)}, "The host's party id is ''; allowed are 1 to 64 letters, digits and underscores."),
+        ({"guest": 9999}, "party id of the guest must be 1 to 64 letters, digits and underscores, got 9999."),
+        ({"arbiter": "a b"}, "party id of the arbiter must be 1 to 64 letters, digits and underscores, got 'a b'."),
+        ({"hosts": ("",)}, "party id of the host must be 1 to 64 letters, digits and underscores, got ''."),
     ],
 )
 def test_a_federation_checks_its_parties(parties, sentence):
@@ -139,7 +138,7 @@ def test_a_federation_checks_its_parties(parties, sentence):
 def test_settings_check_themselves(name, value, allowed):
     with pytest.raises(InvalidArgument) as refusal:
         HomoLRSettings(**{name: value})
-    assert str(refusal.value) == f"The HomoLR setting {name} is {value!r}; allowed is {allowed}."
+    assert str(refusal.value) == f"The HomoLR setting {name} must be {allowed}, got {value!r}."
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def test_scores_are_probabilities():
 @pytest.mark.parametrize(
     "change, error, sentence",
     [
-        ({"clip": 0}, InvalidArgument, "clip is 0"),
+        ({"clip": 0}, InvalidArgument, "clip must be .*, got 0"),
         ({"labels": np.zeros(3)}, InvalidArgument, "labels have shape"),
         ({"features": np.zeros(6)}, InvalidArgument, "features have 1 axes"),
         ({"features": np.array([["a"] * 6])}, InvalidArgument, "of type <U1"),
@@ -325,7 +325,7 @@ def test_what_is_wrong_with_a_call_is_said_in_one_sentence(change, error, senten
 
 
 def test_an_unknown_loss_is_refused():
-    with pytest.raises(ValueError, match="loss is 'hinge'; it must be one of cross_entropy."):
+    with pytest.raises(ValueError, match="loss must be one of cross_entropy, got 'hinge'."):
         RecordGradients(build_model(ModelSpec("logistic_regression", 3, 2)), "hinge")
 
 

@@ -93,29 +93,35 @@ def test_weights_that_do_not_fit_are_refused(weights):
 @pytest.mark.parametrize(
     "name, features, classes, params, sentence",
     [
-        ("os.system", 3, 2, {}, "model is 'os.system' but must be one of logistic_regression"),
-        ("module:mine", 3, 2, {}, "the operator of this party allows these modules: none"),
-        ("mlp", 3, 2, {"hiden": [3]}, "params of mlp has 'hiden' but may have activation, hidden, seed only"),
-        ("mlp", 3, 2, {"hidden": []}, "hidden is"),
-        ("mlp", 3, 2, {"hidden": [0]}, "hidden is 0"),
-        ("mlp", 3, 2, {"activation": "gelu"}, "activation is 'gelu'"),
-        ("mlp", 3, 2, {"seed": 1.5}, "seed is 1.5"),
-        ("mlp", 0, 2, {}, "features is 0"),
-        ("mlp", 3, 0, {}, "classes is 0"),
-        ("cnn", 30, 2, {}, "input_shape is not given"),
-        ("cnn", 30, 2, {"input_shape": [1, 5, 5]}, "must hold the 30 features"),
+        ("os.system", 3, 2, {}, "model must be one of logistic_regression, "),
+        ("module:mine", 3, 2, {}, "a module that this party's operator allows (none), got 'module:mine'"),
+        ("mlp", 3, 2, {"hiden": [3]}, "a name in params of mlp must be one of activation, hidden, seed, got 'hiden'."),
+        ("mlp", 3, 2, {"hidden": []}, "hidden must be a list"),
+        ("mlp", 3, 2, {"hidden": [0]}, "hidden must be "),
+        ("mlp", 3, 2, {"activation": "gelu"}, "activation must be "),
+        ("mlp", 3, 2, {"seed": 1.5}, "seed must be "),
+        ("mlp", 0, 2, {}, "features must be "),
+        ("mlp", 3, 0, {}, "classes must be "),
+        ("cnn", 30, 2, {}, "input_shape must be given"),
+        ("cnn", 30, 2, {"input_shape": [1, 5, 5]}, "must be that of the 30 features"),
         ("cnn", 100, 2, {"input_shape": [1, 10, 10]}, "at least 22 rows and columns"),
-        ("scattering_linear", 784, 2, {"groups": 5}, "groups is 5 but must divide the 81"),
+        (
+            "scattering_linear",
+            784,
+            2,
+            {"groups": 5},
+            "groups must be 0 or a divisor of the 81 channels of coefficients, got 5",
+        ),
         ("scattering_linear", 12, 2, {"input_shape": [1, 3, 4]}, "at least 4 pixels"),
         ("scattering_linear", 32, 2, {"input_shape": [2, 4, 4], "whitened": True, "groups": 0}, "1 or 3 channels"),
-        ("scattering_linear", 784, 2, {"whitened": 1}, "whitened is 1"),
+        ("scattering_linear", 784, 2, {"whitened": 1}, "whitened must be "),
         ("patch_linear", 50, 2, {"input_shape": [2, 5, 5]}, "patch_linear takes images of 1 or 3 channels"),
-        ("patch_linear", 784, 2, {"size": 29}, "size is 29; it must be a whole number at least 2 and at most 28"),
-        ("patch_linear", 784, 2, {"pools": 24}, "pools is 24"),
-        ("patch_linear", 784, 2, {"filters": 0}, "filters is 0"),
-        ("patch_linear", 784, 2, {"threshold": -1}, "threshold is -1"),
-        ("patch_linear", 784, 2, {"pictures": 1}, "pictures is 1"),
-        ("patch_linear", 784, 2, {"ridge": 0}, "ridge is 0"),
+        ("patch_linear", 784, 2, {"size": 29}, "size must be a whole number at least 2 and at most 28, got 29"),
+        ("patch_linear", 784, 2, {"pools": 24}, "pools must be "),
+        ("patch_linear", 784, 2, {"filters": 0}, "filters must be "),
+        ("patch_linear", 784, 2, {"threshold": -1}, "threshold must be "),
+        ("patch_linear", 784, 2, {"pictures": 1}, "pictures must be "),
+        ("patch_linear", 784, 2, {"ridge": 0}, "ridge must be "),
     ],
 )
 def test_what_is_wrong_with_a_specification_is_said_in_one_sentence(name, features, classes, params, sentence):
@@ -140,7 +146,7 @@ def test_an_operators_module_is_found_by_its_name_only(operators_package):
     assert torch.equal(torch.get_rng_state(), state)
     assert dimension(module) == 20 + 24
     assert np.array_equal(flat_weights(module), flat_weights(build_model(spec, {"mine": "operators_own:small"})))
-    with pytest.raises(ValueError, match="allows these modules: yours"):
+    with pytest.raises(ValueError, match="operator allows .yours."):
         build_model(spec, {"yours": "operators_own:small"})
 
 

@@ -5,12 +5,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from examples.pipelines import StudyTables, guest_prediction_pipeline, private_training_pipeline, private_trees_pipeline
+from examples.pipelines import (
+    Federation,
+    StudyTables,
+    guest_prediction_pipeline,
+    private_training_pipeline,
+    private_trees_pipeline,
+)
 from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.dp_homo_nn.component import dp_homo_nn
 from fate_dp.components.dp_homo_nn.settings import TrainSettings
 from fate_dp.pipelines.clients import DPHomoNN
-from fate_dp.pipelines.jobs.ready import Federation
 
 EXAMPLE = {
     "dp_homo_nn_0": {
@@ -62,7 +67,7 @@ def test_every_parameter_is_one_of_the_client_and_of_the_component():
 
 
 def test_what_does_not_go_together_is_refused_before_submission():
-    with pytest.raises(ValueError, match="exactly one of the two must be set"):
+    with pytest.raises(ValueError, match="epsilon and noise_multiplier must be given one without the other"):
         DPHomoNN("t2", **NEEDED, epsilon=1.0)
     with pytest.raises(ValueError, match="records is not set"):
         DPHomoNN("t3", rounds=3, batch_size=2)

@@ -72,7 +72,7 @@ def test_the_table_names_trust_models_and_says_what_is_refused(capsys):
     )
     printed = " ".join(capsys.readouterr().out.split())
     assert "secure_sum refused" in printed and "use privacy client, aggregation local, or one step" in printed
-    assert "local sigma 2" in printed and "in aggregation shuffle it must be 1" in printed
+    assert "local sigma 2" in printed and "local_steps must be 1 in aggregation shuffle" in printed
 
 
 def test_a_delta_that_promises_too_little_is_warned_of(capsys):
@@ -83,13 +83,16 @@ def test_a_delta_that_promises_too_little_is_warned_of(capsys):
 @pytest.mark.parametrize(
     "flags, sentence",
     [
-        (["--model", "resnet"], "model.name is 'resnet'; it must be one of"),
-        (["--model", "module:net"], "which only the parties' operators have; say --dimension"),
-        (["--model", "cnn"], "input_shape is not given"),
-        (["--model", "mlp", "--model-params", "{"], "--model-params is '{'; it must be a JSON object"),
-        (["--batch-size", "601"], "batch_size is 601; it must be at most records, 600"),
-        (["--clients", "1"], "clients is 1 but must be at least 2"),
-        (["--max-dropouts", "3"], "max_dropouts is 3 but must be less than the number of clients, 3"),
+        (["--model", "resnet"], "model.name must be one of"),
+        (["--model", "module:net"], "Only the parties' operators have the model 'module:net'"),
+        (["--model", "cnn"], "input_shape must be given"),
+        (["--model", "mlp", "--model-params", "{"], "--model-params must be a JSON object"),
+        (
+            ["--batch-size", "601"],
+            "batch_size must be at most records, 600, of which it is the expected number in a round, got 601.0",
+        ),
+        (["--clients", "1"], "clients must be at least 2"),
+        (["--max-dropouts", "3"], "max_dropouts must be less than the number of clients, 3, got 3"),
     ],
     ids=str,
 )

@@ -31,11 +31,11 @@ def test_modules_are_read(tmp_path):
 @pytest.mark.parametrize(
     "text, complaint",
     [
-        ("model_modules: [a]", "model_modules is \\['a'\\] but must be a mapping"),
-        ("model_modules: {'a b': 'x:y'}", "model_modules has the name 'a b' but"),
-        ("model_modules: {1: 'x:y'}", "model_modules has the name 1 but"),
+        ("model_modules: [a]", "model_modules must be a mapping.*, got \\['a'\\]"),
+        ("model_modules: {'a b': 'x:y'}", "a name in model_modules must be .*, got 'a b'"),
+        ("model_modules: {1: 'x:y'}", "a name in model_modules must be .*, got 1"),
         *[
-            (f"model_modules: {{net: {value}}}", "the model net is .* but must read package.module:function")
+            (f"model_modules: {{net: {value}}}", "the model net must be package.module:function, got")
             for value in ("x", "'x:'", "'x.y.z'", "'x:y:z'", "'x y:z'", "'../x:y'", "3", "null", "'x:y()'")
         ],
     ],

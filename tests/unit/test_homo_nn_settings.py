@@ -95,23 +95,29 @@ BAD = [
 ]
 
 TOGETHER = [
-    ({"batch_size": 501.0}, "batch_size is 501; it must be at most records, 500"),
-    ({"epsilon": 1.0}, "exactly one of the two must be set"),
-    ({"noise_multiplier": None}, "exactly one of the two must be set"),
-    ({"epsilon0": 1.0}, "epsilon0 is 1; with aggregation secure_sum it must not be set, use noise_multiplier"),
-    ({"aggregation": "shuffle"}, "epsilon is None and epsilon0 is None"),
-    ({**SHUFFLE, "noise_multiplier": None, "shuffler": None}, "shuffler must name the host that shuffles"),
-    ({**SHUFFLE, "noise_multiplier": 2.0}, "noise_multiplier is 2; with aggregation shuffle it must not be set"),
-    ({"shuffler": "9997"}, "with aggregation secure_sum nothing is shuffled"),
-    ({"message_splitting": "block"}, "messages are split with aggregation shuffle only"),
-    ({"clip": [1.0, 2.0]}, "clip has 2 values; it must have one for each of the 10 rounds"),
+    (
+        {"batch_size": 501.0},
+        "batch_size must be at most records, 500, of which it is the expected number in a round, got 501.0.",
+    ),
+    ({"epsilon": 1.0}, "epsilon and noise_multiplier must be given one without the other"),
+    ({"noise_multiplier": None}, "epsilon and noise_multiplier must be given one without the other"),
+    ({"epsilon0": 1.0}, "epsilon0 must be left out with aggregation secure_sum, got 1.0. Use noise_multiplier."),
+    ({"aggregation": "shuffle"}, "with aggregation shuffle, got (None, None)."),
+    ({**SHUFFLE, "noise_multiplier": None, "shuffler": None}, "shuffler must be the host that shuffles"),
+    ({**SHUFFLE, "noise_multiplier": 2.0}, "noise_multiplier must be left out with aggregation shuffle, got 2.0."),
+    (
+        {"shuffler": "9997"},
+        "shuffler must be left out with aggregation secure_sum, which shuffles nothing, got '9997'.",
+    ),
+    ({"message_splitting": "block"}, "message_splitting must be none but with aggregation shuffle, got 'block'."),
+    ({"clip": [1.0, 2.0]}, "length of clip must be 10, one value for each round, got 2."),
     (
         {"class_weights": {"prior": [0.2, 0.3, 0.5]}},
-        "prior has 3 probabilities; it must have one for each of the 2 classes",
+        "length of class_weights.prior must be 2, one probability for each class, got 3.",
     ),
     (
         {"noise_spread": "adaptive", "noise_multiplier": None, "epsilon": 8.0, "adaptive": {"after_rounds": 10}},
-        "adaptive.after_rounds is 10; it must be less than rounds, 10.",
+        "adaptive.after_rounds must be less than rounds, 10, got 10.",
     ),
     ({"records": None}, "records is not set; dp_homo_nn needs it"),
     *[
@@ -151,12 +157,12 @@ def test_relation_is_replace_one_for_shuffle_only_unless_stated():
     [
         ({"local_steps": 2, "local_learning_rate": 0.1}, "use privacy client, aggregation local, or one step"),
         ({"upload_fraction": 0.5}, "use aggregation local, or upload_fraction 1"),
-        ({"max_dropouts": 3}, "max_dropouts is 3 but must be less than the number of clients, 3"),
-        ({"privacy": "client"}, "records is 500 but must be the number of clients, 3"),
-        ({"client_weights": {"9999": 1.0}}, "client_weights names the parties 9999; it must name all"),
+        ({"max_dropouts": 3}, "max_dropouts must be less than the number of clients, 3, got 3"),
+        ({"privacy": "client"}, "records must be the number of clients, 3, with privacy client, got 500"),
+        ({"client_weights": {"9999": 1.0}}, "parties of client_weights must be all that hold data, "),
         (
             {**SHUFFLE, "noise_multiplier": None, "privacy": "client", "records": 3, "batch_size": 2.0},
-            "use aggregation secure_sum for privacy client",
+            "Use aggregation secure_sum for privacy client",
         ),
     ],
     ids=str,
@@ -229,7 +235,7 @@ PARTIES = [("guest", "9999"), ("host", "10000"), ("host", "9998"), ("host", "999
         (PARTIES[1:], NOISE, "The job names 0 guests"),
         (PARTIES[:-1], NOISE, "The job names 0 arbiters"),
         ([PARTIES[0], PARTIES[-1]], NOISE, "The job names no host with data"),
-        (PARTIES[:3] + PARTIES[4:], SHUFFLE, "shuffler is '9997'; no host of this task has that party id."),
+        (PARTIES[:3] + PARTIES[4:], SHUFFLE, "shuffler must be the party id of a host of this task, got '9997'."),
         ([PARTIES[0], PARTIES[3], PARTIES[4]], SHUFFLE, "The job names no host with data"),
     ],
     ids=str,

@@ -27,8 +27,8 @@ def found():
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_house_keeps_a_limit(found, name):
-    wanted = f"it must be {' '.join(map(str, LIMITS[name]))}"
-    assert kept(name, found[name]), f"{name} is {found[name]}; {wanted}. {CURES.get(name, '')}"
+    wanted = f"must be {' '.join(map(str, LIMITS[name]))}"
+    assert kept(name, found[name]), f"{name} {wanted}, got {found[name]}. {CURES.get(name, '')}"
 
 
 @pytest.fixture

@@ -52,9 +52,9 @@ def test_pairs_remove_what_both_sides_share():
         ([], 0.95, "An interval needs at least one value; there is none."),
         ([1.0, float("nan")], 0.95, "The value nan is among those of an interval; finite numbers are allowed."),
         ([1.0, True], 0.95, "The value True is among those of an interval; finite numbers are allowed."),
-        ([1.0], 1, "The confidence is 1; it must be a number between 0 and 1."),
-        ([1.0], 0, "The confidence is 0; it must be a number between 0 and 1."),
-        ([1.0], True, "The confidence is True; it must be a number between 0 and 1."),
+        ([1.0], 1, "The confidence must be a number between 0 and 1, got 1."),
+        ([1.0], 0, "The confidence must be a number between 0 and 1, got 0."),
+        ([1.0], True, "The confidence must be a number between 0 and 1, got True."),
     ],
 )
 def test_refusals(values, confidence, sentence):

@@ -271,12 +271,15 @@ def test_reports_that_do_not_fit_are_not_joined(report, tmp_path):
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda document: document.update(schema="fate-dp/job-report/9"), "has the schema"),
-        (lambda document: document.pop("parts"), "must have the fields"),
-        (lambda document: document.update(more=1), "must have the fields"),
+        (lambda document: document.update(schema="fate-dp/job-report/9"), "schema of .* must be"),
+        (lambda document: document.pop("parts"), "fields of .* must be"),
+        (lambda document: document.update(more=1), "fields of .* must be"),
         (lambda document: document.update(parts=[]), "must be of parties of the job"),
         (lambda document: document["parts"][0].update(parties=["guest 1"]), "must be of parties of the job"),
-        (lambda document: document["parts"][0].update(seconds="1"), "seconds in parts in .* is str but must be float"),
+        (
+            lambda document: document["parts"][0].update(seconds="1"),
+            "type of seconds in parts in .* must be float, got 'str'",
+        ),
         (lambda document: document["parts"][0]["ledger"]["lines"][0].update(epsilon="x"), "was altered"),
         (lambda document: document["learned"][0].update(learns="all"), "was altered"),
         (lambda document: document["tasks"][0].update(reads=["psi_0"]), "must stand behind"),
@@ -425,7 +428,7 @@ def test_the_command_writes_page_and_json_and_names_leaks(recorded, folder, tmp_
         ((JOB, "--merge", "a.json"), "Name either a JOB_ID"),
         (("--merge", "a.json", "--party", "9999"), "--party is for the report of one party"),
         (("--merge", "missing.json"), "missing.json cannot be read"),
-        (("job",), "JOB_ID is 'job'"),
+        (("job",), "JOB_ID must be .*, got 'job'"),
     ],
 )
 def test_the_command_refuses_in_one_sentence(capsys, arguments, said):

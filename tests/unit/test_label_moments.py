@@ -136,14 +136,14 @@ def test_a_release_is_the_sums_plus_noise_of_their_own():
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (((), 1.0, 1.0), "row_squares is"),
-        (((0.0,), 1.0, 1.0), "row_squares is"),
-        (((math.nan,), 1.0, 1.0), "row_squares is"),
-        ((3.0, 1.0, 1.0), "row_squares is 3.0"),
-        (((1.0,), 0.0, 1.0), "spread is 0.0"),
-        (((1.0,), 64.0, 1.0), "spread is 64.0"),
-        (((1.0,), 1.0, 0.0), "noise_multiplier is 0.0"),
-        (((1.0,), 1.0, 1e12), "noise_multiplier is 1000000000000.0"),
+        (((), 1.0, 1.0), "row_squares must be"),
+        (((0.0,), 1.0, 1.0), "row_squares must be"),
+        (((math.nan,), 1.0, 1.0), "row_squares must be"),
+        ((3.0, 1.0, 1.0), "row_squares must be .*, got 3.0"),
+        (((1.0,), 0.0, 1.0), "spread must be .*, got 0.0"),
+        (((1.0,), 64.0, 1.0), "spread must be .*, got 64.0"),
+        (((1.0,), 1.0, 0.0), "noise_multiplier must be .*, got 0.0"),
+        (((1.0,), 1.0, 1e12), "noise_multiplier must be .*, got 1000000000000.0"),
     ],
 )
 def test_terms_out_of_range_are_refused_in_one_sentence(arguments, sentence):

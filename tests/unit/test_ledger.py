@@ -10,13 +10,13 @@ import threading
 import numpy as np
 import pytest
 from ledger_scenarios import (
-    in_family,
     DATASET,
     KEY,
     OTHER_KEY,
     SOURCE,
     derive,
     dump,
+    in_family,
     labels_of,
     release,
     released_texts,

@@ -98,7 +98,7 @@ def test_a_release_key_names_one_release_only(ledger, change):
         step(ledger, **change)
     assert dump(ledger.path) == before
     assert str(caught.value) == (
-        "release_key is 'draw' but the ledger holds another release of that name, of the dataset bank/loans; every "
+        "release_key 'draw' names another release in the ledger, of the dataset bank/loans. Give every "
         "draw needs a name of its own."
     )
 
@@ -384,21 +384,22 @@ def test_what_another_job_took_meanwhile_counts(ledger):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"dataset": " "}, "dataset is ' ' but must be non-empty text."),
-        ({"dataset": "bank/loans "}, "dataset is 'bank/loans ' but must have no white space around it."),
-        ({"release_key": ""}, "release_key is '' but must be non-empty text."),
-        ({"fingerprint": None}, "fingerprint is None but must be text."),
-        ({"purpose": 3}, "purpose is 3 but must be text."),
+        ({"dataset": " "}, "dataset must be non-empty text, got ' '."),
+        ({"dataset": "bank/loans "}, "dataset must be text without white space around it, got 'bank/loans '."),
+        ({"release_key": ""}, "release_key must be non-empty text, got ''."),
+        ({"fingerprint": None}, "fingerprint must be text, got None."),
+        ({"purpose": 3}, "purpose must be text, got 3."),
         (
             {"event": Event(PureDP(1), "label", REPLACE_ONE, "host")},
-            "dataset must be an account of labels, such as namespace/name/column, for the unit label alone, got 'bank/loans' for the unit label.",
+            "dataset must be an account of labels, such as namespace/name/column, for the unit label alone, here label, got "
+            "'bank/loans'.",
         ),
-        ({"event": Gaussian(4.0)}, "event is Gaussian(noise_multiplier=4.0) but must be an Event."),
-        ({"count": 0}, "count is 0 but must be a whole number from 1 to 1000000000."),
-        ({"count": True}, "count is True but must be a whole number from 1 to 1000000000."),
-        ({"count": 1.0}, "count is 1.0 but must be a whole number from 1 to 1000000000."),
-        ({"count": 10**9 + 1}, "count is 1000000001 but must be a whole number from 1 to 1000000000."),
-        ({"cap": 3.0}, "cap is 3.0 but must be a BudgetCap, or None for public data."),
+        ({"event": Gaussian(4.0)}, "event must be an Event, got Gaussian(noise_multiplier=4.0)."),
+        ({"count": 0}, "count must be a whole number from 1 to 1000000000, got 0."),
+        ({"count": True}, "count must be a whole number from 1 to 1000000000, got True."),
+        ({"count": 1.0}, "count must be a whole number from 1 to 1000000000, got 1.0."),
+        ({"count": 10**9 + 1}, "count must be a whole number from 1 to 1000000000, got 1000000001."),
+        ({"cap": 3.0}, "cap must be a BudgetCap, or None for public data, got 3.0."),
     ],
 )
 def test_a_malformed_step_is_refused_in_one_sentence(ledger, change, sentence):
@@ -410,12 +411,12 @@ def test_a_malformed_step_is_refused_in_one_sentence(ledger, change, sentence):
 @pytest.mark.parametrize(
     "epsilon, delta, sentence",
     [
-        (0, 1e-6, "epsilon is 0 but must be a finite number greater than 0 (in nats)."),
-        (math.inf, 1e-6, "epsilon is inf but must be a finite number greater than 0 (in nats)."),
-        ("3", 1e-6, "epsilon is '3' but must be a finite number greater than 0 (in nats)."),
-        (3, 1, "delta is 1 but must be a number of at least 0 and less than 1."),
-        (3, -1e-6, "delta is -1e-06 but must be a number of at least 0 and less than 1."),
-        (3, None, "delta is None but must be a number of at least 0 and less than 1."),
+        (0, 1e-6, "epsilon must be a finite number greater than 0 (in nats), got 0."),
+        (math.inf, 1e-6, "epsilon must be a finite number greater than 0 (in nats), got inf."),
+        ("3", 1e-6, "epsilon must be a finite number greater than 0 (in nats), got '3'."),
+        (3, 1, "delta must be a number of at least 0 and less than 1, got 1."),
+        (3, -1e-6, "delta must be a number of at least 0 and less than 1, got -1e-06."),
+        (3, None, "delta must be a number of at least 0 and less than 1, got None."),
     ],
 )
 def test_a_cap_is_checked_when_it_is_made(epsilon, delta, sentence):

@@ -17,9 +17,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fate_dp.data_prep.lending_club import columns, synthetic, synthetic_loans
+from examples import loan_draws, synthetic_loans
+from examples.synthetic_loans import Edition, main, write_synthetic
+from fate_dp.data_prep.lending_club import columns
 from fate_dp.data_prep.lending_club.cleaning import clean
-from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 from fate_dp.privacy.validation import InvalidArgument
 
 ROWS = 40_000
@@ -133,7 +134,7 @@ def test_details_of_the_last_month_are_missing_together(loans):
 
 def test_vocabulary_knows_every_category_of_the_study():
     for column, categories in columns.CATEGORIES.items():
-        assert set(synthetic_loans.CATEGORIES[column]) == set(categories)
+        assert set(loan_draws.CATEGORIES[column]) == set(categories)
 
 
 def test_instalment_repays_the_loan_to_the_cent(loans):
@@ -230,7 +231,7 @@ def test_gzip_holds_the_same_bytes_and_neither_name_nor_time(tmp_path):
 
 
 def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(synthetic, "BLOCK", 40)
+    monkeypatch.setattr(synthetic_loans, "BLOCK", 40)
     told = []
     write_synthetic(
         tmp_path / "loan.csv",
@@ -248,11 +249,11 @@ def test_blocks_follow_each_other_and_progress_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ({"rows": 0}, "rows is 0 but must be a whole number of at least 1."),
-        ({"rows": True}, "rows is True but must be a whole number of at least 1."),
-        ({"rows": 5.0}, "rows is 5.0 but must be a whole number of at least 1."),
-        ({"rows": 5, "seed": -1}, "seed is -1 but must be a whole number of at least 0."),
-        ({"rows": 5, "seed": "x"}, "seed is 'x' but must be a whole number of at least 0."),
+        ({"rows": 0}, "rows must be a whole number of at least 1, got 0."),
+        ({"rows": True}, "rows must be a whole number of at least 1, got True."),
+        ({"rows": 5.0}, "rows must be a whole number of at least 1, got 5.0."),
+        ({"rows": 5, "seed": -1}, "seed must be a whole number of at least 0, got -1."),
+        ({"rows": 5, "seed": "x"}, "seed must be a whole number of at least 0, got 'x'."),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
@@ -264,7 +265,7 @@ def test_numbers_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
 def test_a_part_of_an_edition_is_on_or_off():
     with pytest.raises(InvalidArgument) as refusal:
         Edition(plain_terms=1)
-    assert str(refusal.value) == "plain_terms is 1; it must be True or False."
+    assert str(refusal.value) == "plain_terms must be True or False, got 1."
 
 
 def test_a_folder_in_the_way_or_none_at_all_is_one_sentence(tmp_path):
@@ -286,3 +287,18 @@ def test_a_file_that_outgrows_the_disk_leaves_the_old_one_and_nothing_else(tmp_p
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert str(refusal.value) == f"{tmp_path / name} cannot be written: File too large."
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "old"
+
+
+def test_the_command_writes_every_edition_of_the_same_loans(tmp_path, capsys):
+    editions = (["--percent-signs", "--plain-terms", "--index-column", "--title-line"], [])
+    for name, flags in zip(("edition.csv.gz", "plain.csv"), editions):
+        assert main(["--rows", "700", "--seed", "5", "--out", str(tmp_path / name), *flags]) == 0
+    told = capsys.readouterr().out.replace("\n", "")
+    assert f"Written: 700 invented loans in {tmp_path / 'edition.csv.gz'}" in told
+    first, second = (clean(tmp_path / name).frame for name in ("edition.csv.gz", "plain.csv"))
+    pandas.testing.assert_frame_equal(first, second)
+
+
+def test_the_command_refuses_no_rows_in_one_sentence(tmp_path, capsys):
+    assert main(["--rows", "0", "--out", str(tmp_path / "x.csv")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1 and not list(tmp_path.iterdir())

@@ -129,14 +129,14 @@ def test_a_repeatable_stream_is_not_private():
 def test_the_number_of_parts_must_fit_the_records(parts):
     with pytest.raises(InvalidArgument) as refusal:
         sample_and_aggregate(np.ones(10), np.mean, parts=parts, epsilon=1.0, lower=0, upper=1, observers="model")
-    assert str(refusal.value) == f"parts is {parts!r} but must be a whole number from 1 to the 10 records."
+    assert str(refusal.value) == f"parts must be a whole number from 1 to the 10 records, got {parts!r}."
 
 
 def test_other_refusals():
     options = dict(parts=5, epsilon=1.0, observers="model")
     with pytest.raises(InvalidArgument) as refusal:
         sample_and_aggregate(np.ones(10), np.mean, lower=0, upper=1, aggregate="mode", **options)
-    assert str(refusal.value) == "aggregate is 'mode' but must be one of mean, median."
+    assert str(refusal.value) == "aggregate must be one of mean, median, got 'mode'."
     with pytest.raises(InvalidArgument):
         sample_and_aggregate(np.ones(10), np.mean, lower=1, upper=0, **options)
     with pytest.raises(InvalidArgument):
@@ -205,8 +205,8 @@ def test_data_that_are_not_handed_out_by_record_are_refused(monkeypatch, data):
     with pytest.raises(InvalidArgument) as refusal:
         answers_of(monkeypatch, data, len, parts=1)
     assert str(refusal.value) == (
-        f"data is of type {type(data).__name__} but must be an array whose first axis is the records, or a list of "
-        "records."
+        "type of data must be an array, whose first axis is the records, or a list of records, "
+        f"got {type(data).__name__!r}."
     )
 
 

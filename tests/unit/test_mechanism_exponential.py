@@ -137,7 +137,7 @@ def test_scores_that_are_not_finite_are_refused(scores):
     for choose in (exponential_mechanism, lambda *given: report_noisy_max(*given, **WHOM)):
         with pytest.raises(InvalidArgument) as refusal:
             choose(scores, 1.0, 1.0)
-        assert str(refusal.value) == "scores hold a NaN or an infinity but must be finite."
+        assert str(refusal.value) == "scores must be finite, got a NaN or an infinity."
 
 
 @pytest.mark.parametrize("scores", [[], 1.0, [[1.0]], ["a"], [None], [True], [2**70], np.ones(2, dtype=np.longdouble)])

@@ -154,8 +154,8 @@ def test_each_group_gets_noise_of_its_own_scale(monkeypatch):
 def test_a_multiplier_or_sigma_out_of_range_is_refused(bad):
     with pytest.raises(InvalidArgument) as refusal:
         gaussian_mechanism(clip_records(BATCH, 1.0), bad, **WHOM)
-    assert str(refusal.value) == f"noise_multiplier is {bad!r} but must be a finite number greater than 0."
-    with pytest.raises(InvalidArgument, match="^sigma is "):
+    assert str(refusal.value) == f"noise_multiplier must be a finite number greater than 0, got {bad!r}."
+    with pytest.raises(InvalidArgument, match="^sigma must be "):
         grouped_gaussian_mechanism(clip_records_by_group(BATCH, [[0, 1]], [1.0]), [bad], **WHOM)
 
 
@@ -163,10 +163,10 @@ def test_other_refusals():
     clipped, grouped = clip_records(BATCH, 1.0), clip_records_by_group(BATCH, [[0], [1]], [1.0, 1.0])
     with pytest.raises(InvalidArgument) as refusal:
         grouped_gaussian_mechanism(grouped, [1.0], **WHOM)
-    assert str(refusal.value) == "sigmas has 1 values but must have one per group, 2."
-    with pytest.raises(InvalidArgument, match=r"^noise_multiplier is 1000000.0 but must be at most \d+\S* here, since"):
+    assert str(refusal.value) == "number of sigmas must be 2, one per group, got 1."
+    with pytest.raises(InvalidArgument, match=r"^noise_multiplier must be at most \d+\S*, since.*, got 1000000.0"):
         gaussian_mechanism(clipped, 1e6, **WHOM)
-    with pytest.raises(InvalidArgument, match=r"^sigma is 1000000.0 but must be at most 6.6e\+04 here, since noise"):
+    with pytest.raises(InvalidArgument, match=r"^sigma must be at most 6.6e\+04, since noise.*, got 1000000.0"):
         grouped_gaussian_mechanism(grouped, [1.0, 1e6], **WHOM)
     with pytest.raises(InvalidEvent):
         gaussian_mechanism(clipped, 1.0, relation="both", observers="server")

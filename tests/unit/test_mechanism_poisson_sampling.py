@@ -51,7 +51,7 @@ def test_a_batch_never_repeats():
 def test_a_probability_out_of_range_is_refused(probability):
     with pytest.raises(InvalidArgument) as refusal:
         poisson_sample(10, probability)
-    assert str(refusal.value) == f"probability is {probability!r} but must be a number from 0 to 1."
+    assert str(refusal.value) == f"probability must be a number from 0 to 1, got {probability!r}."
 
 
 def test_other_refusals():

@@ -154,8 +154,8 @@ def test_a_level_is_charged_as_one_choice_and_all_levels_together_cost_epsilon()
         ([1], 1, 1.0, "counts have 1 values"),
         ([1, -1], 1, 1.0, "at least 0"),
         ([1.0, 2.0], 1, 1.0, "of type float64"),
-        ([1, 2], 0, 1.0, "quantiles is 0"),
-        ([1, 2], 1, 0.0, "epsilon is 0"),
+        ([1, 2], 0, 1.0, "quantiles must be .*, got 0"),
+        ([1, 2], 1, 0.0, "epsilon must be .*, got 0"),
     ],
 )
 def test_bad_arguments_are_refused(counts, wanted, epsilon, sentence):

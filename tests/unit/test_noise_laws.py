@@ -259,11 +259,11 @@ def test_the_seed_decides_a_test_and_nothing_decides_a_run(name):
 
 @pytest.mark.parametrize("value", [0, -1.0, 2.0**51, 2.0**-51, math.nan, math.inf, True, "1", None])
 def test_scales_outside_the_range_are_refused(value):
-    wanted = "is {!r} but must be a number from 2^-50 to 2^50 (in steps of the grid)."
+    wanted = f"must be a number from 2^-50 to 2^50 (in steps of the grid), got {value!r}."
     for name, call in (("sigma", discrete_gaussian), ("scale", discrete_laplace)):
         with pytest.raises(InvalidArgument) as error:
             call(value, 3)
-        assert str(error.value) == f"{name} {wanted.format(value)}"
+        assert str(error.value) == f"{name} {wanted}"
     for slack in (discrete_gaussian_slack, discrete_laplace_slack):
         with pytest.raises(InvalidArgument):
             slack(value)

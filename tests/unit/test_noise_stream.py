@@ -152,7 +152,7 @@ def test_a_keyed_stream_neither_shows_nor_pickles_its_key():
 
 @pytest.mark.parametrize("key, label", [(bytes(31), "a"), ("k" * 32, "a"), (bytes(32), ""), (bytes(32), None)])
 def test_a_keyed_stream_refuses_other_keys_and_labels(key, label):
-    with pytest.raises(InvalidArgument, match="key must be 32 bytes|label is"):
+    with pytest.raises(InvalidArgument, match="key must be 32 bytes|label must be"):
         KeyedStream(key, label)
 
 
@@ -183,8 +183,9 @@ def test_other_generators_are_refused(other):
     with pytest.raises(InvalidArgument) as error:
         open_stream(other)
     assert str(error.value) == (
-        f"rng is of type {type(other).__name__} but must be None (the operating system's entropy) or a stream such "
-        "as SystemStream() or, for tests, ReproducibleStream(seed): other generators are not cryptographic."
+        "type of rng must be None (the operating system's entropy), or a stream such as SystemStream() or "
+        f"ReproducibleStream(seed) for tests, got {type(other).__name__!r}. Use one of these, since other generators are not "
+        "cryptographic."
     )
 
 
@@ -192,7 +193,7 @@ def test_other_generators_are_refused(other):
 def test_other_seeds_are_refused(seed):
     with pytest.raises(InvalidArgument) as error:
         ReproducibleStream(seed)
-    assert str(error.value) == f"seed is of type {type(seed).__name__} but must be a whole number or bytes."
+    assert str(error.value) == f"type of seed must be a whole number or bytes, got {type(seed).__name__!r}."
 
 
 def test_no_global_generator_is_read_or_moved():

@@ -80,26 +80,24 @@ def test_shapes():
 def test_bounds_outside_the_range_are_refused(bound):
     with pytest.raises(InvalidArgument) as error:
         uniform_below(bound, 1)
-    assert str(error.value) == f"bound is {bound!r} but must be a whole number from 1 to 2^63."
+    assert str(error.value) == f"bound must be a whole number from 1 to 2^63, got {bound!r}."
 
 
 def test_a_big_bound_of_0_is_refused():
     with pytest.raises(InvalidArgument) as error:
         uniform_integer_below(0)
-    assert str(error.value) == "bound is 0 but must be a whole number of at least 1."
+    assert str(error.value) == "bound must be a whole number of at least 1, got 0."
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, True, (2, -1), "3", None])
 def test_sizes_that_are_no_shape_are_refused(size):
     with pytest.raises(InvalidArgument) as error:
         uniform_below(2, size)
-    assert str(error.value) == (
-        f"size is {size!r} but must be a whole number of at least 0, or a tuple of such numbers."
-    )
+    assert str(error.value) == (f"size must be a whole number of at least 0, or a tuple of such numbers, got {size!r}.")
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan"), True, "0.5", None])
 def test_probabilities_outside_0_to_1_are_refused(probability):
     with pytest.raises(InvalidArgument) as error:
         bernoulli(probability, 1)
-    assert str(error.value) == f"probability is {probability!r} but must be a number from 0 to 1."
+    assert str(error.value) == f"probability must be a number from 0 to 1, got {probability!r}."

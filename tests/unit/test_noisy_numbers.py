@@ -114,9 +114,9 @@ def test_a_release_keeps_its_bounds_in_json_and_one_of_classes_has_none():
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"bins": 8}, "bins is 8, but bounds is not set"),
+        ({"bins": 8}, "bins must be left out without bounds"),
         ({"bounds": [0, 1], "classes": [0, 1, 2]}, "labels are classes or numbers: set one"),
-        ({"bounds": [0, 1], "epsilon": 31.0}, "epsilon is 31.0 but must lie between 0.001 and 30"),
+        ({"bounds": [0, 1], "epsilon": 31.0}, "epsilon must be from 0.001 to 30 for bounded numbers, got 31.0"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused_when_the_object_is_made(given, sentence):

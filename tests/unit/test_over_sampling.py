@@ -297,14 +297,11 @@ def test_rows_are_not_over_sampled_twice():
 @pytest.mark.parametrize(
     "options, sentence",
     [
-        ({"method": "adasyn"}, "over-sampling method is 'adasyn' but must be one of smotenc, smotenc_parents, smote."),
-        (
-            {"method": ["smote"]},
-            "over-sampling method is ['smote'] but must be one of smotenc, smotenc_parents, smote.",
-        ),
-        ({"neighbours": 0}, "neighbours is 0 but must be a whole number of at least 1."),
-        ({"neighbours": True}, "neighbours is True but must be a whole number of at least 1."),
-        ({"neighbours": 5.0}, "neighbours is 5.0 but must be a whole number of at least 1."),
+        ({"method": "adasyn"}, "over-sampling method must be one of smotenc, smotenc_parents, smote, got 'adasyn'."),
+        ({"method": ["smote"]}, "over-sampling method must be one of smotenc, smotenc_parents, smote, got ['smote']."),
+        ({"neighbours": 0}, "neighbours must be a whole number of at least 1, got 0."),
+        ({"neighbours": True}, "neighbours must be a whole number of at least 1, got True."),
+        ({"neighbours": 5.0}, "neighbours must be a whole number of at least 1, got 5.0."),
     ],
 )
 def test_options_check_themselves(options, sentence):
@@ -413,7 +410,7 @@ def spoiled(row, column, value):
             rows(20, 49)[0],
             GROUPS,
             InvalidArgument,
-            "features and labels have the shapes (69, 8) and (70,); they must be (n, m) and (n,).",
+            "shapes of features and labels must be (n, m) and (n,), got ((69, 8), (70,)).",
         ),
     ],
 )

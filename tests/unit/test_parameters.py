@@ -33,7 +33,7 @@ BAD = [
         ("align", "hide_size", value, name)
         for value, name in (
             ("yes", "hide_size"),
-            ({"eps": 1}, "unknown key 'eps'"),
+            ({"eps": 1}, "pool, got 'eps'."),
             ({"epsilon": 0}, "hide_size.epsilon"),
             ({"epsilon": 21}, "hide_size.epsilon"),
             ({"delta": 1}, "hide_size.delta"),
@@ -102,7 +102,7 @@ BAD = [
             ({"alpha": -1}, "optimizer.alpha"),
             ({"alpha": math.nan}, "optimizer.alpha"),
             ({"alpha": "1"}, "optimizer.alpha"),
-            ({"lr": 0.1}, "unknown key 'lr'"),
+            ({"lr": 0.1}, "optimizer_params, got 'lr'."),
             ({"optimizer_params": 0.1}, "optimizer.optimizer_params"),
             ({"optimizer_params": {"lr": "fast"}}, "optimizer.optimizer_params"),
             ({"optimizer_params": {"lr": math.nan}}, "optimizer.optimizer_params.lr"),
@@ -138,14 +138,14 @@ BAD = [
     *[
         ("dp_hetero_lr", "he_param", value, name)
         for value, name in (
-            ({"key_length": 1024}, "key_length is 1024"),
+            ({"key_length": 1024}, "key_length must be"),
             ({"key_length": 2047}, "key_length"),
             ({"key_length": "2048"}, "key_length"),
             ({"key_length": 2048.0}, "key_length"),
             ({"key_length": math.nan}, "key_length"),
             ({"kind": "ou"}, "he_param.kind"),
             ({"kind": "mock"}, "he_param.kind"),
-            ({"keylength": 2048}, "unknown key 'keylength'"),
+            ({"keylength": 2048}, "got 'keylength'."),
             (2048, "he_param"),
         )
     ],
@@ -223,7 +223,7 @@ def test_noise_that_would_not_protect_is_refused_before_submission():
     noised = {"privacy": "record", "epsilon": 1.0, "train_scores": False}
     assert clients.DPHeteroLR("task_0", **noised).needs_arbiter is False
     for given, sentence in (
-        ({"train_scores": True}, "train_scores is true"),
+        ({"train_scores": True}, "train_scores must be false"),
         ({"privacy": "none"}, "protects no record"),
         ({"privacy": "label", "noise_spread": "adaptive"}, "it goes with privacy record only"),
         ({"solver": "per_epoch"}, "need solver per_epoch"),
@@ -242,7 +242,7 @@ def test_batches_cover_every_row_once_and_are_no_smaller_than_asked(rows, size):
 def test_batches_that_show_single_residuals_are_refused():
     with pytest.raises(ValueError, match="at least 200, 10 times the largest feature count"):
         check_batches(1000, 199, 20)
-    with pytest.raises(ValueError, match=r"all 150 rows\); it must be at least 200"):
+    with pytest.raises(ValueError, match=r"batch_size must be at least 200, .*, got None \(all 150 rows\)"):
         check_batches(150, None, 20)
     with pytest.raises(ValueError, match="at least 200"):
         check_batches(150, 5000, 20)

@@ -22,10 +22,10 @@ def test_waiting_grows_with_delay_and_falls_with_the_rate():
 @pytest.mark.parametrize(
     "changed, sentence",
     [
-        ({"rate": 0}, "rate is 0; it must be a finite number above 0."),
-        ({"delay": -1}, "delay is -1; it must be a finite number at least 0."),
-        ({"rows": 0}, "rows is 0; it must be a whole number at least 1."),
-        ({"key_length": 1024}, "key_length is 1024; it must be a whole number at least 2048."),
+        ({"rate": 0}, "rate must be a finite number above 0, got 0."),
+        ({"delay": -1}, "delay must be a finite number at least 0, got -1."),
+        ({"rows": 0}, "rows must be a whole number at least 1, got 0."),
+        ({"key_length": 1024}, "key_length must be a whole number at least 2048, got 1024."),
     ],
 )
 def test_bad_input_gets_one_sentence(changed, sentence):

@@ -14,6 +14,7 @@ from fate_dp.privacy.ledger.policy import (
     check_source,
     declare_caps,
     declare_job_check,
+    declare_population,
     declare_source,
     load_policy,
     unused_names,
@@ -71,7 +72,7 @@ def test_example_file_is_valid():
     example = Path(__file__).parents[2] / "conf" / "policy.example.yaml"
     policy = load_policy(example)
     assert policy.dataset_cap("columns:0123456789abcdef") == BudgetCap(3.0, 1e-6) and unused_names(policy) == []
-    assert policy.separate_ids == {"ward_row"} and policy.job_check == "refuse"
+    assert policy.populations_of(["clinic/wards"]) == {"wards"} and policy.job_check == "refuse"
     assert policy.default_dataset_cap == Policy().default_dataset_cap and policy.default_label_cap == 8.0
 
 
@@ -85,41 +86,42 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
 @pytest.mark.parametrize(
     "text, complaint",
     [
-        ("cap: 3", "unknown key 'cap'"),
-        ("label_sources: {a/b/c: {epsilon: 3}}", "unknown key 'epsilon'"),
+        ("cap: 3", "a key of the file must be one of "),
+        ("label_sources: {a/b/c: {epsilon: 3}}", "a key of a/b/c must be one of cap, "),
         ("label_sources: [a/b/c]", "must be a mapping"),
         ("label_sources: {a/b/c: 3}", "must be a mapping"),
-        ("label_sources: {a/b: {cap: 3}}", "must read namespace/name/column"),
+        ("label_sources: {a/b: {cap: 3}}", "must be namespace/name/column"),
         ("label_sources: {a/b/c: {public: 1}}", "must be true or false"),
-        ("label_sources: {a/b/c: {columns: age}}", "columns of a/b/c is 'age' but must be a list"),
+        ("label_sources: {a/b/c: {columns: age}}", "columns of a/b/c must be a list, got 'age'"),
         ("label_sources: {a/b/c: {columns: [1]}}", "must be a list of texts"),
-        ("label_sources: {a/b/c: {records: 0}}", "records of a/b/c is 0 but must be a whole number from 1 on"),
+        ("label_sources: {a/b/c: {records: 0}}", "records of a/b/c must be a whole number from 1 on, got 0"),
         ("label_sources: {a/b/c: {records: many}}", "must be a whole number from 1 on"),
         ("label_sources: {a/b/c: {cap: -1}}", "finite number greater than 0"),
         ("default_label_cap: .inf", "finite number greater than 0"),
         ("default_label_cap: true", "finite number greater than 0"),
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
-        ("separate_ids: ward", "separate_ids is 'ward' but must be a list"),
-        ("separate_ids: ['']", "has the id column '' but must have non-empty text"),
-        ("dataset_caps: [a/b]", "dataset_caps is ['a/b'] but must be a mapping"),
-        ("dataset_caps: {a/b: 3}", "the cap of a/b is 3 but must be a mapping"),
-        ("dataset_caps: {a/b: {cap: 3}}", "the cap of a/b has the unknown key 'cap' but may have epsilon, delta"),
-        ("dataset_caps: {a/b: {epsilon: 0}}", "the cap of a/b is not valid: epsilon is 0 but must be a finite number"),
-        ("dataset_caps: {a/b: {epsilon: .inf}}", "epsilon is inf but must be a finite number greater than 0"),
-        ("dataset_caps: {a/b: {epsilon: '3'}}", "epsilon is '3' but must be a finite number greater than 0"),
-        ("dataset_caps: {a/b: {delta: 1}}", "delta is 1 but must be a number of at least 0 and less than 1"),
-        ("dataset_caps: {a/b: {delta: '1e-6'}}", "delta is '1e-6' but must be a number of at least 0"),
-        ("dataset_caps: {a/b: {delta: null}}", "delta is None but must be a number of at least 0"),
-        ("dataset_caps: {3: {epsilon: 1}}", "dataset_caps has the dataset 3 but must have non-empty text"),
-        ("default_dataset_cap: {epsilon: true}", "default_dataset_cap is not valid: epsilon is True but must be"),
+        ("populations: [a/b]", "populations must be a mapping, got ['a/b']"),
+        ("populations: {a/b: ''}", "must be non-empty text, got ''"),
+        ("populations: {7: shops}", "must be non-empty text, got 7"),
+        ("dataset_caps: [a/b]", "dataset_caps must be a mapping, got ['a/b']."),
+        ("dataset_caps: {a/b: 3}", "the cap of a/b must be a mapping, got 3."),
+        ("dataset_caps: {a/b: {cap: 3}}", "a key of the cap of a/b must be one of epsilon, delta, got 'cap'."),
+        ("dataset_caps: {a/b: {epsilon: 0}}", "the cap of a/b is not valid: epsilon must be a finite number"),
+        ("dataset_caps: {a/b: {epsilon: .inf}}", "epsilon must be a finite number greater than 0 (in nats), got inf"),
+        ("dataset_caps: {a/b: {epsilon: '3'}}", "epsilon must be a finite number greater than 0 (in nats), got '3'"),
+        ("dataset_caps: {a/b: {delta: 1}}", "delta must be a number of at least 0 and less than 1, got 1"),
+        ("dataset_caps: {a/b: {delta: '1e-6'}}", "delta must be a number of at least 0 and less than 1, got '1e-6'"),
+        ("dataset_caps: {a/b: {delta: null}}", "delta must be a number of at least 0 and less than 1, got None"),
+        ("dataset_caps: {3: {epsilon: 1}}", "each dataset of dataset_caps must be non-empty text, got 3."),
+        ("default_dataset_cap: {epsilon: true}", "default_dataset_cap is not valid: epsilon must be"),
         ("score_caps: {a: 1.5}", "whole number from 0 on"),
         ("score_caps: {a: -1}", "whole number from 0 on"),
         ("score_caps: {3: 1}", "non-empty text"),
-        ("foreign_jobs: upload", "foreign_jobs is 'upload' but must be a list"),
-        ("foreign_jobs: [true]", "foreign_jobs has the name True but must have non-empty text"),
-        ("job_check: maybe", "job_check is 'maybe' but must be one of refuse, warn, off"),
-        ("job_check: true", "job_check is True but must be one of refuse, warn, off"),
+        ("foreign_jobs: upload", "foreign_jobs must be a list, got 'upload'"),
+        ("foreign_jobs: [true]", "must be non-empty text, got True."),
+        ("job_check: maybe", "job_check must be one of refuse, warn, off, got 'maybe'"),
+        ("job_check: true", "job_check must be one of refuse, warn, off, got True"),
         ("- 3", "must be a mapping"),
         ("a: [", "not valid YAML"),
     ],
@@ -142,7 +144,7 @@ def test_a_job_that_leaks_is_refused_unless_the_operator_says_otherwise(path):
 
 @pytest.mark.parametrize("source", ["", "a", "a/b", "a/b/", "/b/c", "a//c", "a/b/c/d", "a/ /c", None, 3])
 def test_malformed_source_is_refused(source):
-    with pytest.raises(InvalidPolicy, match="must read namespace/name/column"):
+    with pytest.raises(InvalidPolicy, match="must be namespace/name/column, got"):
         check_source(source)
     with pytest.raises(InvalidPolicy):
         Policy().label_cap(source)
@@ -266,12 +268,25 @@ def test_names_that_nothing_uses_are_told(path, caplog):
 
 
 def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
-    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\nrecord_calls: true\n")
+    write(path, "default_label_cap: 5\npublic_datasets: [bank/published]\nrecord_calls: true\nseparate_ids: [row]\n")
     assert load_policy(path) == Policy(default_label_cap=5)
-    for key in ("public_datasets", "record_calls"):
+    for key in ("public_datasets", "record_calls", "separate_ids"):
         assert f"{key} holds nothing any more; remove it" in caplog.text
     declare_source(path, "a/b/c", cap=1)
     assert load_policy(path).label_cap("a/b/c") == 1
+
+
+def test_ids_name_whom_the_policy_says_and_those_of_an_undeclared_table_anybody(path):
+    declare_population(path, "bank/loans", "people")
+    declare_population(path, "bank/wares", "bank/wares")
+    policy, anybody = load_policy(path), {"records", "people", "bank/wares"}
+    assert policy.populations_of(["bank/loans"]) == {"people"}
+    assert policy.populations_of(["bank/loans", "bank/wares"]) == {"people", "bank/wares"}
+    assert [policy.populations_of(tables) for tables in (None, [], ["bank/loans", "x/y"])] == [anybody] * 3
+    assert Policy().populations_of(["bank/loans"]) == {"records"}
+    with pytest.raises(InvalidPolicy, match="has the population ' ' but must have non-empty text"):
+        declare_population(path, "bank/loans", " ")
+    assert load_policy(path) == policy
 
 
 def test_caps_of_a_table_are_declared_by_its_columns(path):

@@ -75,34 +75,34 @@ def only_paid(loans, charged_off):
 @pytest.mark.parametrize(
     "settings, sentence",
     [
-        ({"seed": -1}, "seed is -1 but must be a whole number, at least 0."),
-        ({"seed": True}, "seed is True but must be a whole number, at least 0."),
-        ({"test_share": 0}, "test_share is 0 but must be a number between 0 and 1, both excluded."),
-        ({"test_share": 1.0}, "test_share is 1.0 but must be a number between 0 and 1, both excluded."),
-        ({"test_share": float("nan")}, "test_share is nan but must be a number between 0 and 1, both excluded."),
-        ({"most_missing": 1.5}, "most_missing is 1.5 but must be a number from 0 to 1."),
-        ({"concentration": 0}, "concentration is 0 but must be a positive number."),
-        ({"neighbours": 0}, "neighbours is 0 but must be a whole number, at least 1."),
+        ({"seed": -1}, "seed must be a whole number, at least 0, got -1."),
+        ({"seed": True}, "seed must be a whole number, at least 0, got True."),
+        ({"test_share": 0}, "test_share must be a number between 0 and 1, both excluded, got 0."),
+        ({"test_share": 1.0}, "test_share must be a number between 0 and 1, both excluded, got 1.0."),
+        ({"test_share": float("nan")}, "test_share must be a number between 0 and 1, both excluded, got nan."),
+        ({"most_missing": 1.5}, "most_missing must be a number from 0 to 1, got 1.5."),
+        ({"concentration": 0}, "concentration must be a positive number, got 0."),
+        ({"neighbours": 0}, "neighbours must be a whole number, at least 1, got 0."),
         (
             {"over_sampling": "adasyn"},
-            "over_sampling is 'adasyn' but must be one of smotenc, smotenc_parents, smote, none.",
+            "over_sampling must be one of smotenc, smotenc_parents, smote, none, got 'adasyn'.",
         ),
-        ({"units": "z"}, "units is 'z' but must be one of raw, public."),
-        ({"skew": "age"}, "skew is 'age' but must be one of none, label, state."),
-        ({"split": "diagonal"}, "split is 'diagonal' but must be one of horizontal, vertical."),
-        ({"shares": (0.5, 0.6, 0.1)}, "shares are 0.5/0.6/0.1, which add to 1.2; they must add to 1 or to 100."),
-        ({"shares": (50, 50)}, "shares is (50, 50) but must be one number for each of the 3 parties."),
-        ({"shares": (-25, 75, 50)}, "a share is -25; each must be a number greater than 0."),
-        ({"parties": ("1",)}, "parties is ('1',) but must be at least two party ids."),
-        ({"parties": "12"}, "parties is '12' but must be at least two party ids."),
-        ({"parties": ("1", "2", "1")}, "parties is ('1', '2', '1') but must be ids that differ from each other."),
+        ({"units": "z"}, "units must be one of raw, public, got 'z'."),
+        ({"skew": "age"}, "skew must be one of none, label, state, got 'age'."),
+        ({"split": "diagonal"}, "split must be one of horizontal, vertical, got 'diagonal'."),
+        ({"shares": (0.5, 0.6, 0.1)}, "sum of shares must be 1 or 100, got 1.2 from 0.5/0.6/0.1."),
+        ({"shares": (50, 50)}, "shares must be one number for each of the 3 parties, got (50, 50)."),
+        ({"shares": (-25, 75, 50)}, "a share must be a finite number greater than 0, got -25."),
+        ({"parties": ("1",)}, "parties must be at least two party ids, got ('1',)."),
+        ({"parties": "12"}, "parties must be at least two party ids, got '12'."),
+        ({"parties": ("1", "2", "1")}, "parties must be ids that differ from each other, got ('1', '2', '1')."),
         (
             {"parties": ("1", "2/..")},
-            "a party id is '2/..' but must be a text of 1 to 64 letters, digits and underscores.",
+            "a party id must be a text of 1 to 64 letters, digits and underscores, got '2/..'.",
         ),
         (
             {"columns": (("dti",), ("term",))},
-            "columns is (('dti',), ('term',)) but must be left out: they belong to the split vertical.",
+            "columns must be left out, since they belong to the split vertical, got (('dti',), ('term',)).",
         ),
     ],
 )
@@ -117,35 +117,32 @@ def test_options_are_refused_in_one_sentence(settings, sentence):
     [
         (
             {"over_sampling": "smotenc"},
-            "over_sampling is 'smotenc' but must be none for the split vertical: a synthetic "
-            "row of one party has no counterpart at the others.",
+            "over_sampling must be none for the split vertical, where a synthetic row of one party has no counterpart at "
+            "the others, got 'smotenc'.",
         ),
         (
             {"shares": (50, 50)},
-            "shares is (50, 50) but must be left out for the split vertical, where every party holds all rows.",
+            "shares must be left out for the split vertical, where every party holds all rows, got (50, 50).",
         ),
-        (
-            {"skew": "label"},
-            "skew is 'label' but must be none for the split vertical, where every party holds all rows.",
-        ),
-        ({"parties": ("1", "2", "3")}, "columns is () but must be one list of columns for each of the 3 parties."),
+        ({"skew": "label"}, "skew must be none for the split vertical, where every party holds all rows, got 'label'."),
+        ({"parties": ("1", "2", "3")}, "columns must be one list of columns for each of the 3 parties, got ()."),
         (
             {"columns": (APPLICATION, (*CREDIT_FILE, "grade"))},
-            "a column of a party is 'grade' but must be one of "
+            "a column of a party must be one of "
             f"{', '.join(column for column in NUMERIC[:5])}, home_ownership, annual_inc, verification_status, purpose, dti, "
-            "delinq_2yrs, inq_last_6mths, open_acc, pub_rec, revol_bal, revol_util, total_acc.",
+            "delinq_2yrs, inq_last_6mths, open_acc, pub_rec, revol_bal, revol_util, total_acc, got 'grade'.",
         ),
         (
             {"columns": (APPLICATION, (*CREDIT_FILE, "term"))},
-            "columns is 'term' but must be at one party only, and it is listed more than once.",
+            "columns must be at one party each, got ['term', 'term'].",
         ),
         (
             {"columns": (APPLICATION[1:], CREDIT_FILE)},
-            f"columns is {(APPLICATION[1:], CREDIT_FILE)} but must be complete, and no party has loan_amnt.",
+            f"columns must be complete, got {(APPLICATION[1:], CREDIT_FILE)}. Give a party loan_amnt.",
         ),
         (
             {"columns": (APPLICATION + CREDIT_FILE, ())},
-            f"columns is {(APPLICATION + CREDIT_FILE, ())} but must be one list of columns for each of the 2 parties.",
+            f"columns must be one list of columns for each of the 2 parties, got {(APPLICATION + CREDIT_FILE, ())}.",
         ),
     ],
 )

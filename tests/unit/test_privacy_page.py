@@ -13,7 +13,7 @@ from fate_dp.components.disclosure import declaration
 from fate_dp.pipelines.report import guarantees
 from fate_dp.privacy.validation import InvalidArgument
 from tests.pages import computed_tables, mechanisms
-from tests.pages.privacy import LISTS, privacy_pages
+from tests.pages.privacy import LISTS, component_names, privacy_pages
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def page(pages):
 @pytest.fixture
 def components(tmp_path):
     """A copy of the declarations of all components, to be spoilt."""
-    for name in guarantees.component_names():
+    for name in component_names():
         (tmp_path / name).mkdir()
         shutil.copy(guarantees.COMPONENTS / name / "guarantee.yaml", tmp_path / name)
     return tmp_path
@@ -53,12 +53,12 @@ def test_the_committed_pages_are_what_the_declarations_and_the_library_say_now(p
 
 def test_every_component_has_a_page_and_the_index_links_to_every_page(pages):
     listed = {path.parent.name for path in (ROOT / "components").glob("*/component.py")}
-    assert listed and listed == set(guarantees.component_names()) <= set(pages)
+    assert listed and listed == set(component_names()) <= set(pages)
     index = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
     assert [name for name in pages if f"](privacy/{name}.md)" not in index] == []
 
 
-@pytest.mark.parametrize("name", guarantees.component_names())
+@pytest.mark.parametrize("name", component_names())
 def test_every_statement_of_a_component_stands_once_on_its_page_or_on_the_common_one(pages, name):
     item = guarantees.component_guarantee(name)
     for field, title in LISTS.items():
@@ -72,7 +72,7 @@ def test_every_statement_of_a_component_stands_once_on_its_page_or_on_the_common
 
 
 def test_each_component_tells_unit_relation_observers_formula_reference_and_what_is_not_covered():
-    for name in guarantees.component_names():
+    for name in component_names():
         item = guarantees.component_guarantee(name)
         assert item.not_covered and item.references and item.ledger and item.promises
         assert all(part.unit and part.relation and part.observers and part.formula for part in item.promises)
@@ -104,7 +104,7 @@ def test_the_page_names_exactly_the_events_that_accountants_and_totals_compose()
 
 
 def test_features_are_said_not_to_be_covered():
-    for name in guarantees.component_names():
+    for name in component_names():
         assert any("eatures" in line for line in guarantees.component_guarantee(name).not_covered)
 
 
@@ -132,7 +132,7 @@ def test_the_guide_names_the_components_that_show_a_host_every_label():
     assert showing and [name for name in showing if f"`{name}`" not in guide] == []
 
 
-@pytest.mark.parametrize("name", guarantees.component_names())
+@pytest.mark.parametrize("name", component_names())
 def test_the_page_says_of_every_component_what_each_party_receives_the_worst_first(pages, name):
     disclosure = guarantees.component_guarantee(name).disclosure
     received = pages[name].split("## What each party receives\n")[1].split("\n## ")[0]
@@ -193,7 +193,7 @@ def test_unsound_rules_of_the_sources_are_labelled(pages, words):
 def test_a_component_without_a_declaration_fails_the_build(components):
     (components / "flipback" / "guarantee.yaml").unlink()
     with pytest.raises(
-        InvalidArgument, match="flipback/guarantee.yaml cannot be read .No such file.* but must declare"
+        InvalidArgument, match="flipback/guarantee.yaml declares what is guaranteed and cannot be read: No such file"
     ):
         guarantees.component_guarantee("flipback", components)
     (components / "flipback" / "guarantee.yaml").write_text("component: flipback\ndoes: [1\npromises: x\n")
@@ -206,38 +206,38 @@ def test_a_component_without_a_declaration_fails_the_build(components):
     [
         (lambda content: content.pop("not_covered"), "not_covered"),
         (lambda content: content.update(more="x"), "more"),
-        (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml is [] but"),
-        (lambda content: content.update(does=" "), "does in label_flip/guarantee.yaml is ' ' but must be text"),
+        (lambda content: content.update(not_covered=[]), "not_covered in label_flip/guarantee.yaml must be"),
+        (
+            lambda content: content.update(does=" "),
+            "does in label_flip/guarantee.yaml must be text that is not empty, got ' '.",
+        ),
         (
             lambda content: content.update(references=[1]),
-            "references in label_flip/guarantee.yaml is 1 but must be text",
+            "references in label_flip/guarantee.yaml must be text that is not empty, got 1.",
         ),
         (lambda content: content.update(component="flipback"), "must be 'label_flip'"),
+        (lambda content: content["promises"][0].update(unit="person"), "unit in label_flip/guarantee.yaml must be"),
         (
-            lambda content: content["promises"][0].update(unit="person"),
-            "unit in label_flip/guarantee.yaml is 'person' but",
+            lambda content: content["promises"][0].update(relation="swap"),
+            "must be one of add_or_remove, replace_one, got 'swap'.",
         ),
-        (lambda content: content["promises"][0].update(relation="swap"), "must be one of add_or_remove, replace_one."),
-        (
-            lambda content: content["promises"][0].update(observers=["everybody"]),
-            "'everybody' but must be one of guest",
-        ),
-        (lambda content: content["promises"][0].update(event="Magic"), "'Magic' but must be one of RandomizedResponse"),
+        (lambda content: content["promises"][0].update(observers=["everybody"]), "must be one of guest"),
+        (lambda content: content["promises"][0].update(event="Magic"), "must be one of RandomizedResponse"),
         (lambda content: content["promises"][0].pop("formula"), "formula"),
         (
             lambda content: content.update(protocols=[{"solver": "x"}]),
-            "must have the fields solver, does, views, collusion, each once, but has ['solver']",
+            "must be solver, does, views, collusion, each once, got ['solver'].",
         ),
-        (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml is [] but"),
+        (lambda content: content.update(protocols=[]), "protocols in label_flip/guarantee.yaml must be"),
         (lambda content: content.pop("disclosure"), "disclosure"),
-        (lambda content: content["disclosure"].update(component="flipback"), "'flipback' but must be 'label_flip'"),
+        (lambda content: content["disclosure"].update(component="flipback"), "must be 'label_flip', got 'flipback'."),
         (
             lambda content: content["disclosure"]["shows"][0].update(learns="much"),
-            "learns in label_flip/guarantee.yaml is 'much' but must be one of every, some, sums, nothing.",
+            "learns in label_flip/guarantee.yaml must be one of every, some, sums, nothing, got 'much'.",
         ),
         (
             lambda content: content["disclosure"]["shows"][0].update(when={"noise": ["none"]}),
-            "when in label_flip/guarantee.yaml is {'noise': ['none']} but must name settings of []",
+            "when in label_flip/guarantee.yaml must be settings of []",
         ),
     ],
 )

@@ -39,14 +39,14 @@ from examples.credit_risk.private_runs import (
     tables_of,
     yardsticks,
 )
-from fate_dp.components.common.charges import columns_name, id_space
+from examples.pipelines import Federation
+from examples.synthetic_loans import Edition, write_synthetic
+from fate_dp.components.common.charges import columns_name
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.data_prep.lending_club.synthetic import Edition, write_synthetic
 from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
 from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
-from fate_dp.pipelines.jobs.ready import Federation
 from fate_dp.privacy.labels.flips import record_tags
 
 PARTS = (ROWS, COLUMNS, TRANSFER)
@@ -301,7 +301,7 @@ def test_caps_of_the_same_loans_are_raised_but_nobody_else_s(tmp_path):
     path = make_home(tmp_path, "10000")
     home, names = home_at(tmp_path, "10000"), []
     for table, first in (("lending_club_study_a/test", 0), ("bureau/files", 50), ("lending_club_study_b/train", 90)):
-        tags = record_tags([f"loan {at}" for at in range(first, first + 100)], home.key, id_space(home.policy, ID))
+        tags = record_tags([f"loan {at}" for at in range(first, first + 100)], home.key, "records")
         dataset, columns = columns_name([f"x{first}"]), [f"x{first}"]
         told = {"records": tags, "key_id": home.key_id, "tables": [table]}
         names.append(home.ledger.remember_dataset(dataset, columns, **told))

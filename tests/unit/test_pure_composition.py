@@ -165,11 +165,11 @@ def test_bound_on_the_error_of_binomial_logarithms():
 def test_epsilons_are_checked(value):
     with pytest.raises(InvalidArgument) as refusal:
         compose_pure([1.0, value], 1e-5)
-    assert str(refusal.value) == f"epsilon is {value!r} but must be a finite number greater than 0 (in nats)."
+    assert str(refusal.value) == f"epsilon must be a finite number greater than 0 (in nats), got {value!r}."
 
 
 @pytest.mark.parametrize("value", [-1e-9, 1, math.nan, True, "0"])
 def test_delta_is_checked(value):
     with pytest.raises(InvalidArgument) as refusal:
         compose_pure([1.0], value)
-    assert str(refusal.value) == f"delta is {value!r} but must be a number of at least 0 and less than 1."
+    assert str(refusal.value) == f"delta must be a number of at least 0 and less than 1, got {value!r}."

@@ -268,15 +268,15 @@ def test_bounds_count_their_columns():
 @pytest.mark.parametrize(
     "settings, sentence",
     [
-        ({"features": 0}, "features is 0 but must be a whole number from 1 to 1048576."),
+        ({"features": 0}, "features must be a whole number from 1 to 1048576, got 0."),
         (
             {"radius": 0.0},
-            "radius is 0.0 but must be from 0.0625 to 16; give the features larger units if their rows are longer.",
+            "radius must be from 0.0625 to 16, where larger units of the features make rows shorter, got 0.0.",
         ),
-        ({"radius": math.nan}, "radius is nan but must be from"),
-        ({"radius": 17.0}, "radius is 17.0 but must be from"),
-        ({"intercept": 1}, "intercept is 1 but must be True or False."),
-        ({"target": -1.0}, "target is -1.0 but must be from 0 to 16."),
+        ({"radius": math.nan}, "radius must be from 0.0625 to 16, where"),
+        ({"radius": 17.0}, "radius must be from 0.0625 to 16, where"),
+        ({"intercept": 1}, "intercept must be True or False, got 1."),
+        ({"target": -1.0}, "target must be from 0 to 16, got -1.0."),
     ],
 )
 def test_bounds_outside_their_range_are_refused(settings, sentence):
@@ -286,28 +286,32 @@ def test_bounds_outside_their_range_are_refused(settings, sentence):
 
 
 def test_other_refusals():
-    with pytest.raises(InvalidArgument, match="^features have shape \\(1, 3\\) and type float64 but must be"):
+    with pytest.raises(
+        InvalidArgument, match="^features must be real numbers in 2 columns, got shape \\(1, 3\\) and type float64.$"
+    ):
         clip_rows(np.zeros((1, 3)), np.ones(2), RowBounds(2, 1.0))
     with pytest.raises(InvalidArgument, match="^scales must be 2 finite numbers greater than 0"):
         clip_rows(np.zeros((1, 2)), [1.0, 0.0], RowBounds(2, 1.0))
     with pytest.raises(InvalidArgument, match="no target for this party"):
         clip_target([1.0], RowBounds(2, 1.0))
-    with pytest.raises(InvalidArgument, match="^targets have shape \\(1, 1\\)"):
+    with pytest.raises(InvalidArgument, match="^targets must be one number per row, got shape \\(1, 1\\)"):
         clip_target([[1.0]], RowBounds(2, 1.0, target=1.0))
     with pytest.raises(InvalidArgument, match="at least two parties"):
         SecondMoments((GUEST,), (1.0,))
-    with pytest.raises(InvalidArgument, match="^noise_multipliers has 1 values but must have one per party, 2."):
+    with pytest.raises(InvalidArgument, match="^number of noise_multipliers must be 2, one per party, got 1.$"):
         SecondMoments((GUEST, HOST), (1.0,))
     for bad in (-1.0, math.nan, math.inf, 1e-4, "1"):
         with pytest.raises(InvalidArgument, match="each 0 or at least 0.001"):
             SecondMoments((GUEST, HOST), (1.0, bad))
-    with pytest.raises(InvalidArgument, match="raise epsilon or lower the radius"):
+    with pytest.raises(InvalidArgument, match="Raise epsilon or lower the radius"):
         SecondMoments((GUEST, HOST), (1e8, 1.0))
     moments = SecondMoments((GUEST, HOST), (1.0, 1.0))
-    with pytest.raises(InvalidEvent, match="^relation is 'add_or_remove' but must be replace_one"):
+    with pytest.raises(
+        InvalidEvent, match="^relation must be replace_one for moments of a public count, got 'add_or_remove'"
+    ):
         moments.sensitivity(0, ADD_OR_REMOVE)
     for party in (2, -1, True, "guest"):
-        with pytest.raises(InvalidArgument, match="but must be a position from 0 to 1."):
+        with pytest.raises(InvalidArgument, match="must be a position from 0 to 1, got"):
             moments.draw(party, "host")
     with pytest.raises(InvalidEvent):
         moments.draw(0, "nobody")

@@ -120,8 +120,8 @@ def test_a_round_with_too_few_arrivals_is_refused(max_dropouts, colluding, least
     with pytest.raises(TooFewArrived) as refusal:
         check_arrivals(configuration, least - 1)
     assert str(refusal.value) == (
-        f"arrived is {least - 1} but must be at least {least} of 10 clients: "
-        "the round is aborted, since its sum would carry less noise than was promised."
+        f"arrived must be at least {least} of 10 clients, got {least - 1}. "
+        "The round is aborted, since its sum would carry less noise than was promised."
     )
 
 
@@ -134,17 +134,17 @@ def test_what_arrives_leaves_a_colluding_client_the_promised_noise():
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"max_dropouts": 0}, "max_dropouts is 0 but must be a whole number of at least 1."),
-        ({"max_dropouts": True}, "max_dropouts is True but must be a whole number of at least 1."),
-        ({"max_dropouts": 10}, "max_dropouts is 10 but must be less than the number of clients, 10."),
-        ({"clients": 1}, "clients is 1 but must be a whole number of at least 2."),
-        ({"clients": 2.5}, "clients is 2.5 but must be a whole number of at least 2."),
-        ({"noise_multiplier": 0}, "noise_multiplier is 0 but must be a finite number greater than 0."),
-        ({"noise_multiplier": math.nan}, "noise_multiplier is nan but must be a finite number greater than 0."),
-        ({"dimension": 0}, "dimension is 0 but must be a whole number of at least 1."),
-        ({"share_sigma_in_steps": 0.4}, "share_sigma_in_steps is 0.4 but must be at least 0.5."),
-        ({"colluding": 0}, "colluding is 0 but must be a whole number of at least 1."),
-        ({"colluding": 3}, "colluding is 3 but must be at most max_dropouts, 2."),
+        ({"max_dropouts": 0}, "max_dropouts must be a whole number of at least 1, got 0."),
+        ({"max_dropouts": True}, "max_dropouts must be a whole number of at least 1, got True."),
+        ({"max_dropouts": 10}, "max_dropouts must be less than the number of clients, 10, got 10."),
+        ({"clients": 1}, "clients must be a whole number of at least 2, got 1."),
+        ({"clients": 2.5}, "clients must be a whole number of at least 2, got 2.5."),
+        ({"noise_multiplier": 0}, "noise_multiplier must be a finite number greater than 0, got 0."),
+        ({"noise_multiplier": math.nan}, "noise_multiplier must be a finite number greater than 0, got nan."),
+        ({"dimension": 0}, "dimension must be a whole number of at least 1, got 0."),
+        ({"share_sigma_in_steps": 0.4}, "share_sigma_in_steps must be at least 0.5, got 0.4."),
+        ({"colluding": 0}, "colluding must be a whole number of at least 1, got 0."),
+        ({"colluding": 3}, "colluding must be at most max_dropouts, 2, got 3."),
     ],
 )
 def test_configurations_that_are_refused(change, sentence):
@@ -157,9 +157,9 @@ def test_configurations_that_are_refused(change, sentence):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ((1.0, 0.0, 3, 1), "clip is 0.0 but must be a finite number greater than 0."),
-        ((1.0, 1.0, 3, 0), "max_dropouts is 0 but must be a whole number of at least 1."),
-        ((1.0, 1.0, 3, 3), "max_dropouts is 3 but must be less than the number of clients, 3."),
+        ((1.0, 0.0, 3, 1), "clip must be a finite number greater than 0, got 0.0."),
+        ((1.0, 1.0, 3, 0), "max_dropouts must be a whole number of at least 1, got 0."),
+        ((1.0, 1.0, 3, 3), "max_dropouts must be less than the number of clients, 3, got 3."),
     ],
 )
 def test_shares_that_are_refused(arguments, sentence):
@@ -169,5 +169,5 @@ def test_shares_that_are_refused(arguments, sentence):
 
 
 def test_more_arrivals_than_clients_are_refused():
-    with pytest.raises(InvalidArgument, match="^arrived is 11 but must be at most the number of clients, 10.$"):
+    with pytest.raises(InvalidArgument, match="^arrived must be at most the number of clients, 10, got 11.$"):
         check_arrivals(SecureSum(1.0, 10, 2, 5, FINE), 11)

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from examples.pipelines import statistics_pipeline
+from examples.tables import HOSPITALS
 from fate_dp.components.common.federation import Federation
 from fate_dp.components.shuffler.run import check_federation, check_promise, check_records, federation_of
 from fate_dp.components.shuffler.settings import Settings, requests
 from fate_dp.components.shuffler.statistics import document, epsilon_of, summary
-from fate_dp.pipelines.jobs.example_tables import HOSPITALS
 
 CONF = Path(__file__).parents[2] / "conf"
 TABLES = {"9999": "guest_records", "9998": "host_records"}
@@ -45,7 +45,7 @@ def test_all_but_shuffler_and_arbiter_bring_records():
 @pytest.mark.parametrize(
     "parties, shuffler, sentence",
     [
-        ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler is '4'; it must be the party id of a host, one of 2, 3."),
+        ((GUEST, HOST, OTHER, ARBITER), "4", "shuffler must be the party id of a host, one of 2, 3, got '4'."),
         ((GUEST, HOST, ARBITER), "2", "The job names no host beside the shuffler"),
     ],
 )

@@ -12,63 +12,60 @@ AGE = {"column": "age", "kind": "histogram", "low": 20, "high": 80, "bins": 3}
 INCOME = {"column": "income", "kind": "mean", "low": -10, "high": 30}
 OWN = {"column": "own", "kind": "frequency", "values": [3, 1]}
 BAD_REQUESTS = [
-    ("age", "requests is 'age'; it must be a list of 1 to 100 statistics."),
-    ([], "requests is []; it must be a list of 1 to 100 statistics."),
+    ("age", "requests must be a list of 1 to 100 statistics, got 'age'."),
+    ([], "requests must be a list of 1 to 100 statistics, got []."),
     ([AGE, AGE], "requests has the histogram of age more than once; each costs epsilon, so ask once."),
-    (["age"], "requests has 'age'; each must be a mapping with the name of a column."),
-    ([{"kind": "mean"}], "requests has {'kind': 'mean'}; each must be a mapping with the name of a column."),
+    (["age"], "each of requests must be a mapping with the name of a column, got 'age'."),
+    ([{"kind": "mean"}], "each of requests must be a mapping with the name of a column, got {'kind': 'mean'}."),
     (
         [{**AGE, "kind": "median"}],
-        "kind of the request for 'age' is 'median'; it must be one of mean, histogram, frequency.",
+        "kind of the request for 'age' must be one of mean, histogram, frequency, got 'median'.",
     ),
     ([{"column": "age", "kind": "mean", "low": 1}], "The request for 'age' has no high; a mean needs low, high."),
     ([{**INCOME, "bins": 3}], "The request for 'income' has the key 'bins'; a mean may have low, high, points."),
     ([{**OWN, "low": 0}], "The request for 'own' has the key 'low'; a frequency may have values."),
-    ([{**AGE, "low": 80}], "low of the request for 'age' is 80.0; it must be below high, 80.0."),
+    ([{**AGE, "low": 80}], "low of the request for 'age' must be below high, 80.0, got 80.0."),
     (
         [{**AGE, "low": math.nan}],
-        "low of the request for 'age' is nan; it must be a finite number at least -1e+150 and at most 1e+150.",
+        "low of the request for 'age' must be a finite number at least -1e+150 and at most 1e+150, got nan.",
     ),
-    (
-        [{**AGE, "bins": 1}],
-        "bins of the request for 'age' is 1; it must be a whole number at least 2 and at most 1000.",
-    ),
+    ([{**AGE, "bins": 1}], "bins of the request for 'age' must be a whole number at least 2 and at most 1000, got 1."),
     (
         [{**INCOME, "points": 2.5}],
-        "points of the request for 'income' is 2.5; it must be a whole number at least 2 and at most 1000.",
+        "points of the request for 'income' must be a whole number at least 2 and at most 1000, got 2.5.",
     ),
-    ([{**OWN, "values": []}], "values of the request for 'own' is []; it must list 1 to 999 numbers."),
-    ([{**OWN, "values": [1, 1.0]}], "values of the request for 'own' is [1, 1.0]; each value may be listed once."),
+    ([{**OWN, "values": []}], "values of the request for 'own' must be a list of 1 to 999 numbers, got []."),
+    ([{**OWN, "values": [1, 1.0]}], "values of the request for 'own' must be different from each other, got [1, 1.0]."),
     (
         [{**OWN, "values": ["a"]}],
-        "values of the request for 'own' is 'a'; it must be a finite number at least -1e+150 and at most 1e+150.",
+        "values of the request for 'own' must be a finite number at least -1e+150 and at most 1e+150, got 'a'.",
     ),
     (
         [{**AGE, "low": 1.0, "high": 1.0 + 2**-52}],
-        "low of the request for 'age' is 1.0; it is too near to high, 1.0000000000000002, to be divided.",
+        "low of the request for 'age' must be far enough below high, 1.0000000000000002, to be divided, got 1.0.",
     ),
 ]
 BAD = [
     *[("requests", value, sentence) for value, sentence in BAD_REQUESTS],
     *[
-        ("shuffler", value, f"shuffler is {value!r}; it must be the party id of a host that brings no data.")
+        ("shuffler", value, f"shuffler must be the party id of a host that brings no data, got {value!r}.")
         for value in ("", True, ["10000"])
     ],
     *[
         (
             "min_messages",
             value,
-            f"min_messages is {value!r}; it must be a whole number at least 2 and at most 1000000000.",
+            f"min_messages must be a whole number at least 2 and at most 1000000000, got {value!r}.",
         )
         for value in (1, 2.5, "100", True)
     ],
     *[
-        (name, value, f"{name} is {value!r}; it must be a finite number above 0 and at most 100.")
+        (name, value, f"{name} must be a finite number above 0 and at most 100, got {value!r}.")
         for name in ("epsilon", "epsilon0")
         for value in (0, -1.0, math.inf, math.nan, "1", 101)
     ],
-    ("delta", 1.0, "delta is 1.0; it must be a finite number above 0 and at most 0.01."),
-    ("delta", 0, "delta is 0; it must be a finite number above 0 and at most 0.01."),
+    ("delta", 1.0, "delta must be a finite number above 0 and at most 0.01, got 1.0."),
+    ("delta", 0, "delta must be a finite number above 0 and at most 0.01, got 0."),
 ]
 
 
@@ -81,7 +78,7 @@ def test_a_bad_value_gives_one_clear_sentence():
 
 @pytest.mark.parametrize("given", [{}, {"epsilon": 1.0, "epsilon0": 1.0}])
 def test_exactly_one_epsilon_is_given(given):
-    with pytest.raises(ValueError, match="exactly one of them must be given"):
+    with pytest.raises(ValueError, match="epsilon and epsilon0 must be given one without the other"):
         Settings(requests([AGE]), "10001", 100, **given)
 
 

@@ -338,8 +338,8 @@ def test_rounds_outside_the_range_are_composed_unamplified():
 
 
 GAUSSIAN = (
-    "randomizer is 'gaussian' but must be pure local DP: bounds on shuffling say nothing about Gaussian or clipped "
-    "and noised messages, so account them as local, or as secure_sum where only their sum is seen."
+    "randomizer must be pure local DP, got 'gaussian'. Account Gaussian messages as local, or as secure_sum where only "
+    "their sum is seen."
 )
 
 
@@ -347,14 +347,14 @@ GAUSSIAN = (
     "arguments, kind, sentence",
     [
         ((1, 100, 1e-6, "gaussian"), InvalidArgument, GAUSSIAN),
-        ((1, 9, 1e-6, "x"), InvalidArgument, "randomizer is 'x' but must be one of any, randomized_response."),
-        ((1, 9, 1e-6, [1]), InvalidArgument, "randomizer is [1] but must be one of any, randomized_response."),
-        ((0, 100, 1e-6), InvalidArgument, "epsilon is 0 but must be a finite number greater than 0 (in nats)."),
-        ((1, 0, 1e-6), InvalidArgument, "n is 0 but must be a whole number of at least 1."),
-        ((1, 2.0, 1e-6), InvalidArgument, "n is 2.0 but must be a whole number of at least 1."),
-        ((1, True, 1e-6), InvalidArgument, "n is True but must be a whole number of at least 1."),
-        ((1, 100, 0), InvalidArgument, "delta is 0 but must be a number greater than 0 and less than 1."),
-        ((1, 100, 1), InvalidArgument, "delta is 1 but must be a number greater than 0 and less than 1."),
+        ((1, 9, 1e-6, "x"), InvalidArgument, "randomizer must be one of any, randomized_response, got 'x'."),
+        ((1, 9, 1e-6, [1]), InvalidArgument, "randomizer must be one of any, randomized_response, got [1]."),
+        ((0, 100, 1e-6), InvalidArgument, "epsilon must be a finite number greater than 0 (in nats), got 0."),
+        ((1, 0, 1e-6), InvalidArgument, "n must be a whole number of at least 1, got 0."),
+        ((1, 2.0, 1e-6), InvalidArgument, "n must be a whole number of at least 1, got 2.0."),
+        ((1, True, 1e-6), InvalidArgument, "n must be a whole number of at least 1, got True."),
+        ((1, 100, 0), InvalidArgument, "delta must be a number greater than 0 and less than 1, got 0."),
+        ((1, 100, 1), InvalidArgument, "delta must be a number greater than 0 and less than 1, got 1."),
     ],
 )
 def test_refusals(arguments, kind, sentence):
@@ -364,7 +364,7 @@ def test_refusals(arguments, kind, sentence):
 
 
 def test_rounds_are_a_whole_number():
-    with pytest.raises(InvalidArgument, match="^rounds is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^rounds must be a whole number of at least 1, got 0.$"):
         shuffle_composition_epsilon(1, 100, 0, 1e-6)
     with pytest.raises(InvalidArgument):
         shuffle_composition_epsilon(1, 100, 5, 1e-6, "gaussian")

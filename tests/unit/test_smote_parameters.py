@@ -12,29 +12,29 @@ from fate_dp.pipelines import clients
 
 BAD = [
     *[
-        ("method", value, f"method is {value!r}; it must be one of smotenc, smotenc_parents, smote.")
+        ("method", value, f"method must be one of smotenc, smotenc_parents, smote, got {value!r}.")
         for value in ("adasyn", "", "SMOTE", 1, True, ["smote"])
     ],
     *[
-        ("neighbours", value, f"neighbours is {value!r}; it must be a whole number at least 1.")
+        ("neighbours", value, f"neighbours must be a whole number at least 1, got {value!r}.")
         for value in (0, -1, 2.5, "5", True, math.nan, 10**400)
     ],
     *[
-        ("groups", value, f"groups is {value!r}; it must be a list of lists of one-hot column names.")
+        ("groups", value, f"groups must be a list of lists of one-hot column names, got {value!r}.")
         for value in ("a,b", {"a": "b"}, 3)
     ],
     *[
-        ("groups", [["x", "y"], value], f"groups has {value!r}; each group must list at least two column names.")
+        ("groups", [["x", "y"], value], f"each of groups must be a list of at least two column names, got {value!r}.")
         for value in ("ab", ["a"], [], ["a", ""], ["a", 2], None)
     ],
     ("groups", [["a", "b"], ["c", "a"]], "groups has the column 'a' more than once; a column belongs to one group."),
     ("groups", [["a", "a"]], "groups has the column 'a' more than once; a column belongs to one group."),
     *[
-        ("seed", value, f"seed is {value!r}; it must be a whole number at least 0 and at most {2**63 - 1}.")
+        ("seed", value, f"seed must be a whole number at least 0 and at most {2**63 - 1}, got {value!r}.")
         for value in (-1, 0.5, "1", True, 2**63)
     ],
     *[
-        ("dataset", value, f"dataset is {value!r}; it must read namespace/name, without white space around either.")
+        ("dataset", value, f"dataset must be namespace/name, without white space around either, got {value!r}.")
         for value in ("", "name", "a/", "/b", " /b", " a/b", "a/b\n", "a /b", "a/b/c", 3, ["a", "b"])
     ],
 ]
@@ -93,7 +93,7 @@ def test_a_sound_table_passes():
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1e151])
 def test_values_without_bound_are_refused_and_the_column_named_to_its_own_party(value):
     refusal = refused(party.check_values, ["a", "b", "c"], np.vstack([FEATURES, [value, 1, 0]]), GROUPS)
-    said = "has a value that is missing or beyond 1e+150; all must be finite."
+    said = "must be finite and within 1e+150, got a missing or larger value."
     assert str(refusal) == f"Feature 'a' {said}"
 
 
@@ -122,4 +122,4 @@ def test_labels_that_do_not_allow_it_are_refused_and_the_others_hear_one_sentenc
 
 def test_a_missing_label_is_no_class():
     refusal = refused(party.check_labels, np.array([0.0, 1, 1, np.nan]), 1)
-    assert str(refusal) == "A label is missing; every record must have one."
+    assert str(refusal) == "A label is missing. Every record needs one."

@@ -137,13 +137,13 @@ def test_tables_that_cannot_be_split_are_refused(spoil, sentence):
 
 @pytest.mark.parametrize("test_share", [0, 1, -0.1, 1.5, float("nan"), True, "0.3", None])
 def test_a_test_share_lies_between_0_and_1(test_share):
-    with refusal(InvalidArgument, f"test_share is {test_share!r}; it must lie between 0 and 1."):
+    with refusal(InvalidArgument, f"test_share must be a number between 0 and 1, both excluded, got {test_share!r}."):
         split(table(), test_share)
 
 
 @pytest.mark.parametrize("seed", [-1, True, 1.0, "7", None])
 def test_a_seed_is_a_whole_number(seed):
-    with refusal(InvalidArgument, f"seed is {seed!r} but must be a whole number of at least 0."):
+    with refusal(InvalidArgument, f"seed must be a whole number of at least 0, got {seed!r}."):
         split(table(), seed=seed)
 
 
@@ -180,15 +180,15 @@ def test_fractions_add_to_1_and_percentages_to_100(values):
 @pytest.mark.parametrize(
     "values, sentence",
     [
-        ((25, 25, 40), "shares are 25/25/40, which add to 90; they must add to 1 or to 100."),
-        ((33.33, 33.33, 33.33), "shares are 33.33/33.33/33.33, which add to 99.99; they must add to 1 or to 100."),
-        ((0.5, 0.50000001), "shares are 0.5/0.50000001, which add to 1.00000001; they must add to 1 or to 100."),
-        ((), "shares are empty; there must be one for each party."),
-        ((100, 0), "a share is 0; each must be a number greater than 0."),
-        ((150, -50), "a share is -50; each must be a number greater than 0."),
-        ((float("nan"), 50), "a share is nan; each must be a number greater than 0."),
-        ((True,), "a share is True; each must be a number greater than 0."),
-        (("50", "50"), "a share is '50'; each must be a number greater than 0."),
+        ((25, 25, 40), "sum of shares must be 1 or 100, got 90 from 25/25/40."),
+        ((33.33, 33.33, 33.33), "sum of shares must be 1 or 100, got 99.99 from 33.33/33.33/33.33."),
+        ((0.5, 0.50000001), "sum of shares must be 1 or 100, got 1.00000001 from 0.5/0.50000001."),
+        ((), "shares must be one for each party, got ()."),
+        ((100, 0), "a share must be a finite number greater than 0, got 0."),
+        ((150, -50), "a share must be a finite number greater than 0, got -50."),
+        ((float("nan"), 50), "a share must be a finite number greater than 0, got nan."),
+        ((True,), "a share must be a finite number greater than 0, got True."),
+        (("50", "50"), "a share must be a finite number greater than 0, got '50'."),
     ],
 )
 def test_shares_that_do_not_divide_a_whole_are_refused(values, sentence):
@@ -198,9 +198,9 @@ def test_shares_that_do_not_divide_a_whole_are_refused(values, sentence):
 
 def test_shares_are_read_from_a_text():
     assert Shares.parse("25, 25,50") == Shares((25.0, 25.0, 50.0))
-    with refusal(CannotDivide, "shares are '25;75'; they must be numbers with commas between, like 25,25,50."):
+    with refusal(CannotDivide, "shares must be numbers with commas between, such as 25,25,50, got '25;75'."):
         Shares.parse("25;75")
-    with refusal(CannotDivide, "shares are 25/25, which add to 50; they must add to 1 or to 100."):
+    with refusal(CannotDivide, "sum of shares must be 1 or 100, got 50 from 25/25."):
         Shares.parse("25,25")
 
 
@@ -306,11 +306,11 @@ def test_what_cannot_be_divided_is_refused():
 @pytest.mark.parametrize(
     "kind, concentration, sentence",
     [
-        ("label", 0, "concentration is 0 but must be a finite number greater than 0."),
-        ("label", True, "concentration is True but must be a finite number greater than 0."),
-        ("label", float("inf"), "concentration is inf but must be a finite number greater than 0."),
-        ("", 1.0, "skew is '' but must be none, label or the name of a grouping."),
-        (None, 1.0, "skew is None but must be none, label or the name of a grouping."),
+        ("label", 0, "concentration must be a finite number greater than 0, got 0."),
+        ("label", True, "concentration must be a finite number greater than 0, got True."),
+        ("label", float("inf"), "concentration must be a finite number greater than 0, got inf."),
+        ("", 1.0, "skew must be none, label or the name of a grouping, got ''."),
+        (None, 1.0, "skew must be none, label or the name of a grouping, got None."),
     ],
 )
 def test_a_skew_checks_itself(kind, concentration, sentence):

@@ -103,13 +103,13 @@ def test_replacing_costs_more_than_removing_and_less_than_removing_and_adding(de
 
 
 def test_bad_input_is_refused_in_one_sentence():
-    with pytest.raises(InvalidArgument, match="^steps is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^steps must be a whole number of at least 1, got 0.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 0, 1e-5)
-    with pytest.raises(InvalidEvent, match="^sampling_probability is 1.5 but must be greater than 0 and at most 1.$"):
+    with pytest.raises(InvalidEvent, match="^sampling_probability must be greater than 0 and at most 1, got 1.5.$"):
         subsampled_gaussian_epsilon(1.5, 1.0, 10, 1e-5)
-    with pytest.raises(InvalidEvent, match="^noise_multiplier is 0 but must be a finite number greater than 0.$"):
+    with pytest.raises(InvalidEvent, match="^noise_multiplier must be a finite number greater than 0, got 0.$"):
         subsampled_gaussian_epsilon(0.1, 0, 10, 1e-5)
-    with pytest.raises(InvalidArgument, match="^delta is 1 but must be a number greater than 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta must be a number greater than 0 and less than 1, got 1.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 10, 1)
-    with pytest.raises(InvalidArgument, match="^accountant is 'PLD' but must be one of pld, rdp.$"):
+    with pytest.raises(InvalidArgument, match="^accountant must be one of pld, rdp, got 'PLD'.$"):
         subsampled_gaussian_epsilon(0.1, 1.0, 10, 1e-5, "PLD")

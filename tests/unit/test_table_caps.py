@@ -120,7 +120,7 @@ def test_a_cap_is_set_for_the_table_and_shown(home, capsys):
             "1",
             "The table bank/typo is unknown: no job of any party with a home here has read it",
         ),
-        ("payments", "--scores", "1", "The table is 'payments'; it must read NAMESPACE/NAME"),
+        ("payments", "--scores", "1", "table must be NAMESPACE/NAME, as it was uploaded, got 'payments'"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_changes_nothing(home, capsys, table, option, value, sentence):

@@ -156,7 +156,7 @@ def test_what_cannot_be_added_is_refused_in_one_sentence():
     with pytest.raises(InvalidArgument) as refused:
         total_delta([(event(PureDP(1.0)), 1), (event(PureDP(1.0), unit="label"), 1)], 1.0)
     assert str(refused.value) == "The charges have more than one unit, label and record, and cannot be added up."
-    with pytest.raises(InvalidArgument, match="^count is 0 but must be a whole number of at least 1.$"):
+    with pytest.raises(InvalidArgument, match="^count must be a whole number of at least 1, got 0.$"):
         total_epsilon([(event(PureDP(1.0)), 0)], 0)
-    with pytest.raises(InvalidArgument, match="^delta is 1.0 but must be a number of at least 0 and less than 1.$"):
+    with pytest.raises(InvalidArgument, match="^delta must be a number of at least 0 and less than 1, got 1.0.$"):
         total_epsilon([], 1.0)

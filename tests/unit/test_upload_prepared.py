@@ -31,10 +31,10 @@ def folders(tmp_path_factory):
 def uploads(monkeypatch):
     done = []
 
-    def upload_table(address, csv_file, namespace, name, meta, progress, home):
+    def upload_table(address, csv_file, namespace, name, meta, progress, home, owner):
         check_table(csv_file, meta)
         progress("upload", "success", 1.5)
-        done.append((address, str(csv_file), namespace, name, meta, home))
+        done.append((address, str(csv_file), namespace, name, meta, home, owner.party))
 
     monkeypatch.setattr(module, "upload_table", upload_table)
     return done
@@ -51,15 +51,17 @@ def test_parties_and_test_rows_are_uploaded_under_their_names(folders, uploads, 
     }
     assert names == tables
     meta = TableMeta(id_name="id", label_name="loan_status", label_type="int32")
+    parties = ("9999", "10000", "9998", None)
     assert uploads == [
-        (ADDRESS, f"{folder}/{path}", "lending_club", name, meta, tmp_path) for path, name in tables.items()
+        (ADDRESS, f"{folder}/{path}", "lending_club", name, meta, tmp_path, party)
+        for (path, name), party in zip(tables.items(), parties)
     ]
     assert told == [(name, "upload", "success", 1.5) for name in tables.values()]
 
 
 def test_a_host_of_a_vertical_split_has_no_label(folders, uploads):
     upload_prepared(ADDRESS, folders / "vertical", "bank")
-    assert {(namespace, name): meta.label_name for _, _, namespace, name, meta, _ in uploads} == {
+    assert {(namespace, name): meta.label_name for _, _, namespace, name, meta, *_ in uploads} == {
         ("bank", "guest_9999_train"): "loan_status",
         ("bank", "host_10000_train"): None,
         ("bank", "guest_9999_test"): "loan_status",

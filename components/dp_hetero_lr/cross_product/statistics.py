@@ -279,7 +279,7 @@ def _rows_of(data: bytes, block: Block, first: int, last: int) -> bytes:
     """The encrypted rows of a block whose global index lies in [first, last)."""
     rows = len(block.features)
     if not rows or len(data) % rows:
-        raise ValueError(f"Received {len(data)} bytes of encrypted rows for {rows} rows; rows must agree.")
+        raise ValueError(f"Encrypted rows must be {rows} rows of equal length, got {len(data)} bytes.")
     width = len(data) // rows
     low, high = (min(max(edge - block.start, 0), rows) for edge in (first, last))
     return data[low * width : high * width]

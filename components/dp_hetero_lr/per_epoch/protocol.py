@@ -205,9 +205,7 @@ def _attach(batch: Slice, column: bytes) -> Slice:
 def _multiply(batch: Slice, column: bytes, public_key: PublicKey) -> Sums:
     ciphertexts = sum_of_columns([*batch.received, column], public_key)
     if len(ciphertexts) != len(batch.features):
-        raise ValueError(
-            f"Received {len(ciphertexts)} encrypted scores for {len(batch.features)} rows; rows must agree."
-        )
+        raise ValueError(f"Encrypted scores must be one per row, {len(batch.features)}, got {len(ciphertexts)}.")
     exponents = np.column_stack([batch.features, slots.encode_features(batch.quarter_scores)])
     products = powers_product(ciphertexts, exponents, public_key.modulus_squared)
     # Python integers: the exact sums need up to 118 bits, more than int64 holds.

@@ -75,7 +75,7 @@ def mlp(spec: ModelSpec) -> nn.Module:
     activation = ACTIVATIONS[checks.choice("activation", parameters["activation"], tuple(ACTIVATIONS))]
     hidden = parameters["hidden"]
     if not isinstance(hidden, (list, tuple)) or not 1 <= len(hidden) <= MAX_LAYERS:
-        raise InvalidArgument(f"hidden is {hidden!r} but must list the units of 1 to {MAX_LAYERS} hidden layers.")
+        raise InvalidArgument.of("hidden", hidden, f"a list of the units of 1 to {MAX_LAYERS} hidden layers")
     units = [checks.number("hidden", count, at_least=1, at_most=MAX_UNITS, whole=True) for count in hidden]
     layers = []
     for inputs, outputs in pairwise([spec.features, *units]):
@@ -191,11 +191,10 @@ def _scattering(spec: ModelSpec) -> tuple[tuple[int, int, int], dict[str, int], 
     groups = checks.number("groups", given["groups"], at_least=0, whole=True)
     kept = shape[0] * scattering_channels(scales, angles)
     if groups and kept % groups:
-        raise InvalidArgument(f"groups is {groups} but must divide the {kept} channels of coefficients, or be 0.")
+        raise InvalidArgument.of("groups", groups, f"0 or a divisor of the {kept} channels of coefficients")
     if min(shape[1:]) < 2**scales:
-        raise InvalidArgument(
-            f"scales is {scales} but images must be at least {2**scales} pixels wide and high for it."
-        )
+        allowed = f"at least {2**scales} pixels wide and high for scales {scales}"
+        raise InvalidArgument.of("images", shape[1:], allowed)
     whitened, made_up = checks.flag("whitened", given["whitened"]), _pictures(given["pictures"])
     if whitened and shape[0] not in CHANNELS:
         raise InvalidArgument(f"input_shape is {shape} but whitened features are of images of 1 or 3 channels.")
@@ -229,9 +228,7 @@ def build_model(spec: ModelSpec, allowed: Mapping[str, str] | None = None) -> nn
     if spec.name.startswith(MODULE_PREFIX):
         return _allowed_module(spec, allowed or {})
     if spec.name not in MODELS:
-        raise InvalidArgument(
-            f"model is {spec.name!r} but must be one of {', '.join(MODELS)}, or {MODULE_PREFIX}<name>."
-        )
+        raise InvalidArgument.of("model", spec.name, f"one of {', '.join(MODELS)}, or {MODULE_PREFIX}<name>")
     return MODELS[spec.name](spec)
 
 
@@ -239,7 +236,7 @@ def _allowed_module(spec: ModelSpec, allowed: Mapping[str, str]) -> nn.Module:
     name = spec.name.removeprefix(MODULE_PREFIX)
     if name not in allowed:
         names = ", ".join(sorted(allowed)) or "none"
-        raise InvalidArgument(f"model is {spec.name!r} but the operator of this party allows these modules: {names}.")
+        raise InvalidArgument.of("model", spec.name, f"a module that this party's operator allows ({names})")
     function = _function(name, allowed[name])
     params = {key: value for key, value in spec.params.items() if key != "seed"}
     # Layers of torch draw their start weights from the global generator: borrowed here, and put back as it was.
@@ -254,7 +251,7 @@ def _allowed_module(spec: ModelSpec, allowed: Mapping[str, str]) -> nn.Module:
 def _function(name: str, entry: str) -> Callable[..., object]:
     package, separator, attribute = str(entry).partition(":")
     if not separator:
-        raise InvalidArgument(f"The operator's module {name!r} is {entry!r} but must be 'package.module:function'.")
+        raise InvalidArgument.of(f"operator's module {name!r}", entry, "package.module:function")
     try:
         return getattr(importlib.import_module(package), attribute)
     except (ImportError, AttributeError) as error:

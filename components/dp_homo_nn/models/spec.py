@@ -37,11 +37,11 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InvalidArgument(f"model is {self.name!r} but must be a name.")
+            raise InvalidArgument.of("model", self.name, "a name")
         parameters.number("features", self.features, at_least=1, at_most=MAX_FEATURES, whole=True)
         parameters.number("classes", self.classes, at_least=1, at_most=MAX_CLASSES, whole=True)
         if not isinstance(self.params, dict) or not all(isinstance(key, str) for key in self.params):
-            raise InvalidArgument(f"params is {self.params!r} but must map names of parameters to values.")
+            raise InvalidArgument.of("params", self.params, "a mapping of names of parameters to values")
         parameters.number("seed", self.seed, at_least=0, at_most=2**62, whole=True)
 
     @property
@@ -58,7 +58,7 @@ class ModelSpec:
         unknown = sorted(set(self.params) - set(defaults) - {"seed"})
         if unknown:
             allowed = ", ".join(sorted([*defaults, "seed"]))
-            raise InvalidArgument(f"params of {self.name} has {unknown[0]!r} but may have {allowed} only.")
+            raise InvalidArgument.of(f"a name in params of {self.name}", unknown[0], f"one of {allowed}")
         return {name: self.params.get(name, default) for name, default in defaults.items()}
 
     def image_shape(self, given: object = None) -> tuple[int, int, int]:
@@ -66,16 +66,16 @@ class ModelSpec:
         shape = KNOWN_SHAPES.get(self.features) if given is None else given
         if shape is None:
             known = ", ".join(map(str, KNOWN_SHAPES))
-            raise InvalidArgument(
-                f"input_shape is not given but must be for {self.features} features; only {known} are known."
+            raise InvalidArgument.of(
+                "input_shape", None, f"given for {self.features} features, since only {known} are known"
             )
         if not isinstance(shape, (list, tuple)) or len(shape) != 3:
-            raise InvalidArgument(f"input_shape is {shape!r} but must be channels, height and width.")
+            raise InvalidArgument.of("input_shape", shape, "channels, height and width")
         channels, height, width = (
             parameters.number("input_shape", size, at_least=1, at_most=MAX_FEATURES, whole=True) for size in shape
         )
         if channels * height * width != self.features:
-            raise InvalidArgument(f"input_shape is {shape!r} but must hold the {self.features} features of a record.")
+            raise InvalidArgument.of("input_shape", shape, f"that of the {self.features} features of a record")
         return channels, height, width
 
 
@@ -94,11 +94,9 @@ def load_flat(module: nn.Module, weights: np.ndarray) -> None:
     """Set the parameters to ``weights``, real numbers (d,), rounded to the module's own precision."""
     weights = np.asarray(weights)
     if weights.shape != (dimension(module),) or weights.dtype.kind not in "fiu":
-        raise InvalidArgument(
-            f"weights have shape {weights.shape} and type {weights.dtype} but must be {dimension(module)} real numbers."
-        )
+        raise InvalidArgument.of("weights", weights, f"{dimension(module)} real numbers")
     if not np.isfinite(weights).all():
-        raise InvalidArgument("weights hold a NaN or an infinity but must be finite.")
+        raise InvalidArgument("weights must be finite, got a NaN or an infinity.")
     start = 0
     with torch.no_grad():
         for parameter in module.parameters():

@@ -15,6 +15,7 @@ from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records
 from fate_dp.privacy.mechanisms.local_numbers import duchi_l2
 from fate_dp.privacy.mechanisms.sampling import poisson_sample, random_permutation
 from fate_dp.privacy.noise.stream import Stream, open_stream
+from fate_dp.privacy.validation import refusal
 
 from ...protocols.noisy_rounds.account import OBSERVERS, client_sizes, noise_of, rounds_per_epoch, senders
 from ...protocols.noisy_rounds.aggregation import KINDS, Local
@@ -90,7 +91,7 @@ class Client:
     def __init__(self, rows: ClientRows, terms: RoundTerms, rng: Stream | None = None, position: int = 0) -> None:
         noise_of(terms)
         if not 0 <= position < terms.clients:
-            raise InvalidTerms(f"position is {position} but must be below the number of clients, {terms.clients}.")
+            raise InvalidTerms(refusal("position", position, f"below the number of clients, {terms.clients}"))
         if terms.aggregation == SHUFFLE and len(rows) != client_sizes(terms)[position]:
             raise InvalidTerms(
                 f"client_records says {client_sizes(terms)[position]} for client {position}, but it has {len(rows)}."
@@ -172,15 +173,15 @@ class Client:
         allowed = (bound / clipped.grid + self.terms.vector_length**0.5) * ROUNDING
         if clipped.dimension != self.terms.vector_length or clipped.sensitivity_in_steps(ADD_OR_REMOVE) > allowed:
             raise InvalidTerms(
-                f"The clipped sum has {clipped.dimension} coordinates and sensitivity "
-                f"{clipped.sensitivity(ADD_OR_REMOVE):g} but must have {self.terms.vector_length} and about {bound:g}."
+                f"The clipped sum must have {self.terms.vector_length} coordinates and a sensitivity of about {bound:g}, "
+                f"got {clipped.dimension} and {clipped.sensitivity(ADD_OR_REMOVE):g}."
             )
         return clipped
 
     def _checked(self, weights: np.ndarray) -> np.ndarray:
         weights = np.asarray(weights, dtype=np.float64)
         if weights.shape != (self.terms.dimension,):
-            raise InvalidTerms(f"weights have shape {weights.shape} but must be ({self.terms.dimension},).")
+            raise InvalidTerms(refusal("shape of weights", weights.shape, f"({self.terms.dimension},)"))
         if not np.isfinite(weights).all():
             raise NotFinite("The weights hold NaN or an infinity: training has diverged; lower the learning rate.")
         return weights

@@ -42,7 +42,7 @@ def make_optimizer(parameter: torch.nn.Parameter, optimizer: Mapping[str, Any]) 
     """The torch optimiser of FATE's dictionary ``{"method", "penalty", "alpha", "optimizer_params"}``."""
     method, penalty = optimizer.get("method", "sgd"), optimizer.get("penalty")
     if penalty not in PENALTIES:
-        raise InvalidArgument(f"optimizer.penalty is {penalty!r} but must be l1, l2 or none.")
+        raise InvalidArgument.of("optimizer.penalty", penalty, "l1, l2 or none")
     return _made("optimizer", OPTIMIZERS, method, [parameter], optimizer.get("optimizer_params") or {})
 
 
@@ -67,7 +67,7 @@ def _made(
     name: str, kinds: Mapping[str, Callable[..., Any]], method: str, subject: Any, params: Mapping[str, Any]
 ) -> Any:
     if method not in kinds:
-        raise InvalidArgument(f"{name}.method is {method!r} but must be one of {', '.join(kinds)}.")
+        raise InvalidArgument.of(f"{name}.method", method, f"one of {', '.join(kinds)}")
     try:
         return kinds[method](subject, **params)
     except (TypeError, ValueError) as error:
@@ -93,7 +93,7 @@ class Server:
     ) -> None:
         weights = np.array(weights, dtype=np.float64).ravel()
         if len(weights) != terms.dimension:
-            raise ValueError(f"weights have {len(weights)} numbers but must have {terms.dimension}.")
+            raise InvalidArgument.of("number of weights", len(weights), str(terms.dimension))
         _check_finite("start weights", weights)
         self.terms, self._step_factor = terms, step_factor
         self.rounds_run: list[int] = []

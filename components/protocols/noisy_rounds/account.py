@@ -29,7 +29,7 @@ from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, PoissonSampledGaussian, PureDP, Shuffled, clips_moved
 from fate_dp.privacy.noise.discrete import discrete_gaussian_slack, gaussian_slack
-from fate_dp.privacy.validation import check_target
+from fate_dp.privacy.validation import check_target, refusal
 
 from .terms import LOCAL, MAX_MULTIPLIER, SECURE_SUM, SHUFFLE, STEPS_OF_CLIP, InvalidTerms, RoundTerms
 
@@ -298,7 +298,5 @@ def noise_of(terms: RoundTerms) -> float:
     name = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
     value = getattr(terms, name)
     if value is None:
-        raise InvalidTerms(
-            f"{name} is None but must be given before a client sends anything, or calibrated for a target."
-        )
+        raise InvalidTerms(refusal(name, None, "given before a client sends anything, or calibrated for a target"))
     return value

@@ -36,6 +36,7 @@ from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.mechanisms.gaussian import gaussian_mechanism
 from fate_dp.privacy.noise.discrete import discrete_gaussian
 from fate_dp.privacy.noise.stream import Stream
+from fate_dp.privacy.validation import refusal
 
 from ...common.federation import Context, Federation, PartyId, name_of, own_party, party_of
 from ..sealed_shuffle import Analyzer, Encoder, MessageFormat, Piece, Splitting, TooFewMessages, check_enough, shuffle
@@ -184,10 +185,8 @@ class Local(Aggregation):
         """The server's mean from the messages that arrived; clients that did not arrive count as zero."""
         terms = self.terms
         if len(messages) < terms.least_arrivals:
-            raise TooFewArrived(
-                f"arrived is {len(messages)} but must be at least {terms.least_arrivals} of {terms.clients} clients: the "
-                "round is aborted."
-            )
+            wanted = f"at least {terms.least_arrivals} of {terms.clients} clients"
+            raise TooFewArrived(refusal("arrived", len(messages), wanted, "The round is aborted."))
         total = np.zeros(terms.vector_length)
         for message in messages:
             total += self._vector(message)
@@ -396,4 +395,4 @@ def make_aggregation(
 
 def _check_size(message: bytes, size: int) -> None:
     if len(message) != size:
-        raise InvalidMessage(f"A message has {len(message)} bytes but must have {size}.")
+        raise InvalidMessage(f"A message must have {size} bytes, got {len(message)}.")

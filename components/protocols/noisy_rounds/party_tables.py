@@ -51,9 +51,9 @@ def check_labelled_rows(frame: DataFrame | None, records: int | None, without: s
     frames.require_distinct_ids(frame)
     if records is not None and frame.shape[0] > records:
         raise PrivateReason(
-            f"records is {records}, but this party alone has {frame.shape[0]} rows; it must be the number of the "
-            "records of all parties together.",
-            public=f"records is {records}, fewer than that party alone has; it must be that of all together.",
+            f"records must be the number of all parties' records together, got {records}, and this party alone has "
+            f"{frame.shape[0]}.",
+            public=f"records must be the number of all parties' records together, got {records}, fewer than that party has.",
         )
     return frame
 
@@ -63,9 +63,7 @@ def check_labels(frame: DataFrame, classes: int) -> None:
     found_in_blocks = frames.label_blocks(frame).mapValues(partial(_first_unfit, classes=classes)).collect()
     unfit = next((label for _, label in found_in_blocks if label is not None), None)
     if unfit is not None:
-        raise ValueError(
-            f"A label is {unfit}; with classes {classes} labels must be whole numbers from 0 to {classes - 1}."
-        )
+        raise ValueError(f"Labels must be whole numbers from 0 to {classes - 1} with classes {classes}, got {unfit}.")
     found = frames.distinct_labels(frame, limit=classes)
     if len(found) < 2:
         raise ValueError(
@@ -160,6 +158,22 @@ class Guarantee:
             "observers": list(self.observers),
             "accountant": self.accountant,
         }
+
+
+def promised_facts(promise: Document, rounds: int) -> Document:
+    """What a summary shows of the `Guarantee` that all parties computed."""
+    epsilons = {
+        f"epsilon (nats, {in_words(relation)}, all {rounds} rounds)": epsilon
+        for relation, epsilon in promise["epsilon"].items()
+    }
+    return {
+        "privacy": promise["unit"],
+        "delta": promise["delta"],
+        "relation that is charged": in_words(promise["relation"]),
+        "accountant": promise["accountant"],
+        "observers": ", ".join(promise["observers"]),
+        **epsilons,
+    }
 
 
 def in_words(relation: str) -> str:

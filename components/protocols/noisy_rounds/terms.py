@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from fate_dp.privacy.mechanisms.clipping import MAX_CLIP, MIN_CLIP
-from fate_dp.privacy.validation import is_finite, is_whole, one_of, whole
+from fate_dp.privacy.validation import is_finite, is_whole, one_of, refusal, whole
 
 LOCAL, SHUFFLE, SECURE_SUM = "local", "shuffle", "secure_sum"
 AGGREGATIONS = (LOCAL, SHUFFLE, SECURE_SUM)
@@ -213,7 +213,7 @@ def _check_ranges(terms: RoundTerms) -> None:
     for name in (name for name in NUMBERS if name in given):
         if not is_finite(given[name]) or not 0 < given[name] <= NUMBERS[name]:
             allowed = f"a number greater than 0 and at most {NUMBERS[name]:g}"
-            raise InvalidTerms(f"{name} is {given[name]!r} but must be {allowed}.")
+            raise InvalidTerms(refusal(name, given[name], allowed))
 
 
 # What is wrong with ranges of several fields together: one sentence each, the first of which is raised.
@@ -224,35 +224,35 @@ def _clips(terms: RoundTerms) -> Iterator[str]:
     least, most = MIN_CLIP**0.5, MAX_CLIP**0.5
     for clip in terms.clips:
         if not is_finite(clip) or not least <= clip <= most:
-            yield f"clips holds {clip!r} but must hold numbers from {least:g} to {most:g}."
+            yield refusal("clips", clip, f"numbers from {least:g} to {most:g}")
     if len(terms.clips) not in {1, terms.rounds}:
-        yield f"clips has {len(terms.clips)} numbers but must have one, or one per round, {terms.rounds}."
+        yield refusal("number of clips", len(terms.clips), f"1, or {terms.rounds}, one per round")
     if terms.clip_quantile is not None and len(terms.clips) != 1:
-        yield "clips has a number per round, but with clip_quantile it must be one, the first round's."
+        yield refusal("clips", terms.clips, "one number with clip_quantile, the first round's")
 
 
 def _clients(terms: RoundTerms) -> Iterator[str]:
     clients, weights, numbers = terms.clients, terms.client_weights, terms.client_records
     if clients < 2:
-        yield "clients is 1 but must be at least 2: with one client there is nobody to train with."
+        yield refusal("clients", clients, "at least 2, since one client has nobody to train with")
     if terms.max_dropouts >= clients:
-        yield f"max_dropouts is {terms.max_dropouts} but must be less than the number of clients, {clients}."
+        yield refusal("max_dropouts", terms.max_dropouts, f"less than the number of clients, {clients}")
     if terms.colluding > terms.max_dropouts:
-        yield f"colluding is {terms.colluding} but must be at most max_dropouts, {terms.max_dropouts}."
+        yield refusal("colluding", terms.colluding, f"at most max_dropouts, {terms.max_dropouts}")
     if terms.batch_size > terms.records:
-        yield f"batch_size is {terms.batch_size:g} but must be at most the number of {terms.unit}s, {terms.records}."
+        yield refusal("batch_size", terms.batch_size, f"at most the number of {terms.unit}s, {terms.records}")
     if terms.unit == CLIENT and terms.records != clients:
-        yield f"records is {terms.records} but must be the number of clients, {clients}, with privacy client."
+        yield refusal("records", terms.records, f"the number of clients, {clients}, with privacy client")
     if weights is not None:
         if len(weights) != clients or not all(is_finite(weight) and weight > 0 for weight in weights):
             yield f"client_weights must be positive numbers, one for each of {clients} clients."
         if abs(math.fsum(weights) - 1) > 1e-9:
-            yield f"client_weights add up to {math.fsum(weights):g} but must add up to 1."
+            yield f"sum of client_weights must be 1, got {math.fsum(weights):g}."
     if numbers is not None:
         if len(numbers) != clients or not all(is_whole(number) and number >= 0 for number in numbers):
             yield f"client_records must be whole numbers, one for each of {clients} clients."
         if terms.unit == RECORD and sum(numbers) != terms.records:
-            yield f"client_records add up to {sum(numbers)} but must add up to records, {terms.records}."
+            yield refusal("sum of client_records", sum(numbers), f"records, {terms.records}")
     if terms.scales is not None:
         scales = np.asarray(terms.scales, dtype=np.float64)
         if scales.shape != (terms.dimension,) or not np.isfinite(scales).all() or not (scales > 0).all():
@@ -265,7 +265,7 @@ def _together(terms: RoundTerms) -> Iterator[str]:
     else:
         yield from _summed(terms)
     if (terms.unit == CLIENT or terms.local_steps > 1) and terms.local_learning_rate is None:
-        yield "local_learning_rate is None but must be given where a client makes steps of its own."
+        yield refusal("local_learning_rate", None, "given where a client makes steps of its own")
     if terms.aggregation == SECURE_SUM:
         if terms.unit == RECORD and terms.local_steps > 1:
             yield (
@@ -289,22 +289,19 @@ def _together(terms: RoundTerms) -> Iterator[str]:
 
 
 SHUFFLE_NEEDS = {
-    "unit": (RECORD, "record: every record sends one message; use aggregation secure_sum for privacy client"),
-    "local_steps": (1, "1, since each message is one pure local-DP gradient; use aggregation local"),
-    "upload_fraction": (1, "1: messages that differ in their coordinates do not hide each other"),
-    "clip_quantile": (None, "None; use a clip that is fixed in advance, or aggregation secure_sum"),
-    "noise_multiplier": (
-        None,
-        "None: amplification by shuffling holds for pure local DP only, never for Gaussian noise; set epsilon0",
-    ),
+    "unit": (RECORD, "Use aggregation secure_sum for privacy client."),
+    "local_steps": (1, "Use aggregation local for more, since a shuffled message is one pure local-DP gradient."),
+    "upload_fraction": (1, "Messages that differ in their coordinates do not hide each other."),
+    "clip_quantile": (None, "Use a clip that is fixed in advance, or aggregation secure_sum."),
+    "noise_multiplier": (None, "Set epsilon0: shuffling amplifies pure local DP only, never Gaussian noise."),
 }
-"""The one value that a field may have in ``shuffle``, and the sentence's end."""
+"""The one value that a field may have in ``shuffle``, and the cure."""
 
 
 def _shuffled(terms: RoundTerms) -> Iterator[str]:
-    for name, (needed, reason) in SHUFFLE_NEEDS.items():
+    for name, (needed, cure) in SHUFFLE_NEEDS.items():
         if getattr(terms, name) != needed:
-            yield f"{name} is {getattr(terms, name)!r}, but in aggregation shuffle it must be {reason}."
+            yield refusal(name, getattr(terms, name), f"{needed} in aggregation shuffle", cure)
 
 
 OWN_RANGES = {
@@ -344,6 +341,6 @@ def _summed(terms: RoundTerms) -> Iterator[str]:
     noise = DEVIATIONS * multiplier * math.sqrt(terms.clients / (terms.clients - terms.max_dropouts))
     if (terms.records + noise + 1) * (STEPS_OF_CLIP + 1) >= MAX_SUM:
         yield (
-            f"records is {terms.records} and noise_multiplier {multiplier:g}, but sums of so many, in steps of 2^-34 "
-            "of the clip, may exceed 2^63; records must stay below 2^28."
+            f"records must be below 2^28 with noise_multiplier {multiplier:g}, got {terms.records}. Sums of so many, in "
+            "steps of 2^-34 of the clip, may exceed 2^63."
         )

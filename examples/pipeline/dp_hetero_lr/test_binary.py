@@ -6,15 +6,15 @@ in eight (epsilon 2), and dp_hetero_lr trains on what is left, under encryption.
 Protected: every label, at epsilon 2, against everybody who sees the job or gets the model; features on their way, by
 encryption and masks. Not protected: what final weights say about features. Each party learns its own weights and no scores.
 
-    fate-dp upload-examples dp_hetero_lr
-    python examples/pipeline/dp_hetero_lr/test_binary.py
+    python -m examples.tables dp_hetero_lr
+    python -m examples.pipeline.dp_hetero_lr.test_binary
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 

@@ -6,15 +6,15 @@ ledger counts each of them against its cap.
 
 Scores are compared with flipped labels: use the figures to compare settings, not as those on true labels.
 
-    fate-dp upload-examples dp_hetero_lr
-    python examples/pipeline/dp_hetero_lr/test_cross_validation.py
+    python -m examples.tables dp_hetero_lr
+    python -m examples.pipeline.dp_hetero_lr.test_cross_validation
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 

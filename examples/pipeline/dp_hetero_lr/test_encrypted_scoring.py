@@ -7,16 +7,16 @@ Protected: every training label, at epsilon 2; the new patients against the host
 are). Not protected: the host's weights, of which each score tells something; as many as the host has columns tell all, so its
 ledger counts them against a cap.
 
-    fate-dp upload-examples dp_hetero_lr
-    python examples/pipeline/dp_hetero_lr/test_encrypted_scoring.py
+    python -m examples.tables dp_hetero_lr
+    python -m examples.pipeline.dp_hetero_lr.test_encrypted_scoring
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 from fate_client.pipeline.interface import DataWarehouseChannel
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 

@@ -8,15 +8,15 @@ Protected: every label, at epsilon 2 for all four models together, against every
 Not protected: what final weights and the scores of training rows, which the guest asks for here, say about features; the
 host's operator allowed scores of so many models, and a job shows four.
 
-    fate-dp upload-examples dp_hetero_lr
-    python examples/pipeline/dp_hetero_lr/test_multi_class.py
+    python -m examples.tables dp_hetero_lr
+    python -m examples.pipeline.dp_hetero_lr.test_multi_class
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Evaluation, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 

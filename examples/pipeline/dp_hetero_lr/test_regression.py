@@ -6,15 +6,15 @@ itself; dp_hetero_lr with family gaussian learns from such numbers what it would
 Protected: every number, at epsilon 4, against everybody who sees the job or gets the model. The bounds must be public: take
 them from what a motor can do, not from the table. Not protected: what final weights say about features.
 
-    fate-dp upload-examples dp_hetero_lr
-    python examples/pipeline/dp_hetero_lr/test_regression.py
+    python -m examples.tables dp_hetero_lr
+    python -m examples.pipeline.dp_hetero_lr.test_regression
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 

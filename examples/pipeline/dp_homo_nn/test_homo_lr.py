@@ -6,15 +6,15 @@ masks the sum; the arbiter sees nothing but the noisy total of all three (aggreg
 Protected: every record as a whole, features and label, at epsilon 2 and delta 1e-6 (add-or-remove), against the arbiter, the
 other parties and everybody who gets the model. Not protected: how many records each party has; scores of own rows at the guest.
 
-    fate-dp upload-examples dp_homo_nn
-    python examples/pipeline/dp_homo_nn/test_homo_lr.py
+    python -m examples.tables dp_homo_nn
+    python -m examples.pipeline.dp_homo_nn.test_homo_lr
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import Evaluation, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHomoNN
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_metrics
 
 

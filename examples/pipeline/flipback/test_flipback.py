@@ -6,15 +6,15 @@ true label was 1. (Within one training, `flipback` of dp_hetero_lr does it every
 Protected: every label, at epsilon 2 for both models: flipback computes on what was released, and costs nothing. Not protected:
 joint scores: the guest sees those of the first model, which the host's ledger counts; what final weights say about features.
 
-    fate-dp upload-examples flipback
-    python examples/pipeline/flipback/test_flipback.py
+    python -m examples.tables flipback
+    python -m examples.pipeline.flipback.test_flipback
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import DPHeteroLR, Flipback, LabelFlip
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 

@@ -6,15 +6,15 @@ left, and score_correction turns its probabilities of flips into those of true l
 Protected: every label, at epsilon 2, whatever the trainer shows or anybody computes. Not protected: SecureBoost shows the host
 the tree node of every record, and the guest sums of the hosts' bins and on which side of a host's split each record falls.
 
-    fate-dp upload-examples score_correction
-    python examples/pipeline/score_correction/test_secureboost.py
+    python -m examples.tables score_correction
+    python -m examples.pipeline.score_correction.test_secureboost
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import PSI, HeteroSecureBoost, Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import LabelFlip, ScoreCorrection
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job, task_output_data
 
 EPSILON = 2.0

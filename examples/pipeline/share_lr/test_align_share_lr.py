@@ -6,15 +6,15 @@ with the other's, in random order, and share_lr trains a logistic regression on 
 Protected: which records matched, and all values, by secret sharing and encryption; every label, at epsilon 2, against whoever
 gets the model. Not protected: how many records matched (hide_size hides it), and what the final weights say about features.
 
-    fate-dp upload-examples share_lr
-    python examples/pipeline/share_lr/test_align_share_lr.py
+    python -m examples.tables share_lr
+    python -m examples.pipeline.share_lr.test_align_share_lr
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import Align, LabelFlip, ShareLR
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job
 
 

@@ -6,15 +6,15 @@ sealed answers of both banks; the arbiter opens them and cannot tell whose each 
 Protected: every record, at epsilon 1 and delta 1e-6 (replace-one) for all questions together, against the arbiter and whoever
 sees the result, as long as shuffler and arbiter do not pool what they saw. Not protected: how many records there are.
 
-    fate-dp upload-examples shuffler
-    python examples/pipeline/shuffler/test_shuffler.py
+    python -m examples.tables shuffler
+    python -m examples.pipeline.shuffler.test_shuffler
 """
 
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import Reader
 
+from examples.settings import load_config, run_example
 from fate_dp.pipelines.clients import Shuffler
-from fate_dp.pipelines.jobs.example_job import load_config, run_example
 from fate_dp.pipelines.jobs.job import run_job
 
 

@@ -111,7 +111,7 @@ def label_noise(played, tables, laplace=False):
     left = np.concatenate([told_of(played, host, "events") for host in (HOST, SECOND_HOST)])
     return [
         of_quantiles(),
-        Released(GUEST, ("record", {"process": process, "unit": "record", "count": 1}), laws, left, made),
+        Released(GUEST, ("record", {"process": process, "unit": "label", "count": 1}), laws, left, made),
     ]
 
 
@@ -250,7 +250,15 @@ PAIR = (GUEST, HOST)
 HOSTS_RECORD, GUESTS_LABEL = FEATURES[-3], Neighbour("a label", GUEST, LABEL[0].table)
 CASES = [
     case(
-        "label, Gaussian", label_noise, [*LABEL, *FEATURES], costs=costs, privacy="label", epsilon=EPSILON, delta=DELTA
+        "label, Gaussian",
+        label_noise,
+        [*LABEL, *FEATURES],
+        declare,
+        costs=costs,
+        privacy="label",
+        epsilon=EPSILON,
+        delta=DELTA,
+        label_source=SOURCE,
     ),
     case(
         "record, Laplace",

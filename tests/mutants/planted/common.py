@@ -115,6 +115,20 @@ MUTANTS = (
         ("tests/unit/test_charges.py::test_a_part_of_a_table_has_the_cap_of_the_whole",),
     ),
     Mutant(
+        "rows of unknown origin are those of the tables beside them",
+        "B",
+        f"{CHARGES}:record_spaces",
+        (("origin_of_this_task(key)", "tables_of_this_task(key)"),),
+        ("tests/unit/test_unrelated_tables.py::test_rows_that_may_be_anybody_s_pay_for_all",),
+    ),
+    Mutant(
+        "flips of unrelated tables stand in the way",
+        "B",
+        f"{PROVENANCE}:of_common_records",
+        (("if here.intersection", "if here.union"),),
+        ("tests/unit/test_unrelated_tables.py::test_five_unrelated_pairs_spend_their_own_budgets_and_no_other",),
+    ),
+    Mutant(
         "of several releases that labels agree with the smallest counts",
         "B",
         f"{PROVENANCE}:find_label_privacy",

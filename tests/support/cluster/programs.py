@@ -152,7 +152,7 @@ def missing(engine: str) -> str | None:
 def check_engine(engine: str) -> None:
     """Refuse an engine that is unknown or whose programs are not installed."""
     if engine not in ENGINES:
-        raise FlowServerError(f"The engine is {engine!r}; allowed are {' and '.join(ENGINES)}.")
+        raise FlowServerError(f"The engine must be {' or '.join(ENGINES)}, got {engine!r}.")
     sentence = missing(engine)
     if sentence is not None:
         raise FlowServerError(sentence)

@@ -66,7 +66,7 @@ class Averaging(Preflight):
     def commit(self, hosts: dict[str, Document]) -> Document:
         for name, facts in hosts.items():
             if facts != self.agreed:
-                raise Refusal(f"The settings are {facts} at {name}; they must be {self.agreed}, as at the guest.")
+                raise Refusal.of(f"The settings at {name}", facts, f"{self.agreed}, as at the guest")
         return {}
 
     @property

@@ -13,7 +13,7 @@ from ..common.preflight import Refusal
 def columns(value: Any) -> tuple[str, ...]:
     """Names of columns that every party has."""
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
-        raise Refusal(f"columns is {value!r}; it must list at least one name of a column.")
+        raise Refusal.of("columns", value, "a list of at least one name of a column")
     return tuple(value)
 
 

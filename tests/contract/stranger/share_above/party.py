@@ -35,7 +35,7 @@ class Guest(Preflight):
         wanted = _facts(self.settings)
         for name, facts in hosts.items():
             if facts != wanted:
-                raise Refusal(f"The settings are {facts} at {name}; they must be {wanted}, as at the guest.")
+                raise Refusal(f"The settings at {name} must be {wanted}, as at the guest, got {facts}.")
         return {}
 
 

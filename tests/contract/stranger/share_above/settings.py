@@ -12,7 +12,7 @@ from ..common.preflight import Refusal
 def columns(value: Any) -> tuple[str, ...]:
     """Names of columns of the hosts."""
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(each, str) for each in value):
-        raise Refusal(f"columns is {value!r}; it must list names of columns.")
+        raise Refusal.of("columns", value, "a list of names of columns")
     return tuple(value)
 
 

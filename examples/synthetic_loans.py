@@ -1,5 +1,5 @@
-"""Any number of invented loans in the raw format of Lending Club's public file, so that tests, the demo and measurements
-of scale need no download.
+"""``python -m examples.synthetic_loans``: any number of invented loans in the raw format of Lending Club's public file, so
+that examples, tests and measurements of scale need no download.
 
 Nothing in them comes from a real row: columns follow round parametric laws after the published marginals, and free texts
 are put together from short lists. They are meant to break a program that real rows would break, and to be about as hard
@@ -8,12 +8,13 @@ to learn; nothing about real borrowers can be learned there.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from io import BufferedWriter
 from pathlib import Path
 
@@ -21,11 +22,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fate_dp.data_prep import Progress, silent
+from fate_dp.data_prep.lending_club.columns import RAW_COLUMNS, listed
+from fate_dp.pipelines.cli.console import wide_console
+from fate_dp.pipelines.cli.data import ShareBar
+from fate_dp.pipelines.cli.main import run_command
 from fate_dp.privacy.validation import InvalidArgument, whole
 
-from .. import Progress, silent
-from .columns import RAW_COLUMNS, listed
-from .synthetic_loans import (
+from .loan_draws import (
     CATEGORIES,
     EMPLOYMENT,
     Table,
@@ -178,7 +182,7 @@ class Edition:
     def __post_init__(self) -> None:
         for part, value in asdict(self).items():
             if not isinstance(value, bool):
-                raise InvalidArgument(f"{part} is {value!r}; it must be True or False.")
+                raise InvalidArgument.of(part, value, "True or False")
 
 
 def header(edition: Edition) -> bytes:
@@ -226,6 +230,7 @@ def text_of(array: pa.Array) -> memoryview:
 
 # The file
 
+DEFAULT_ROWS, DEFAULT_SEED = 20_000, 2024
 BLOCK = 50_000
 COMPRESSION = 6
 FIRST_ID, ID_STEP = 54_000, 77
@@ -233,7 +238,11 @@ FIRST_MEMBER, MEMBER_STEP = 70_000, 82
 
 
 def write_synthetic(
-    path: str | os.PathLike, rows: int, seed: int = 2024, edition: Edition = Edition(), progress: Progress = silent
+    path: str | os.PathLike,
+    rows: int,
+    seed: int = DEFAULT_SEED,
+    edition: Edition = Edition(),
+    progress: Progress = silent,
 ) -> None:
     """Write invented loans as CSV; the file appears complete or not at all, and memory does not grow with ``rows``.
 
@@ -288,3 +297,36 @@ def file_beside(path: Path) -> Iterator[gzip.GzipFile | BufferedWriter]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# The command
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status; a refusal is one sentence on standard error and status 1."""
+    return run_command(parser(), arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    text = "Invent loans in the raw format of Lending Club's public file, so that nothing needs a download."
+    command = argparse.ArgumentParser(prog="python -m examples.synthetic_loans", description=text)
+    command.set_defaults(run=run)
+    command.add_argument("--rows", type=int, default=DEFAULT_ROWS, help=f"number of loans ({DEFAULT_ROWS})")
+    command.add_argument("--out", type=Path, required=True, help="file to write; compressed if it ends in .gz")
+    command.add_argument("--seed", type=int, default=DEFAULT_SEED, help=f"of the random draws ({DEFAULT_SEED})")
+    command.add_argument("--percent-signs", action="store_true", help="write rates with %% signs")
+    command.add_argument("--plain-terms", action="store_true", help="write terms as 36, without the word months")
+    command.add_argument("--index-column", action="store_true", help="begin with a column of row numbers")
+    command.add_argument("--title-line", action="store_true", help="write a line above the header")
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    edition, console = Edition(**{part.name: getattr(options, part.name) for part in fields(Edition)}), wide_console()
+    with ShareBar(console) as progress:
+        write_synthetic(options.out, options.rows, options.seed, edition, progress.show)
+    console.print(f"Written: {options.rows} invented loans in {options.out}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

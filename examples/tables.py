@@ -1,4 +1,5 @@
-"""The tables that the jobs in conf/ and the scripts in examples/ read; `EXAMPLES` and `FOLDERS` say who makes which.
+"""``python -m examples.tables``: the tables that the jobs in conf/ and the scripts in examples/ read; `EXAMPLES` and `FOLDERS`
+say who makes which.
 
 They are of scikit-learn's breast-cancer data and of invented loans, people, card holders, motors and vehicles. Cards of
 UCI's default_credit, as FATE's repository has them, are taken from a folder where they lie. Names in the namespace
@@ -8,24 +9,36 @@ again and again. Nothing needs a download.
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
 import pandas
+from scipy.special import ndtr
 
+from examples.pipelines import Federation
 from fate_dp.components.common.charges import columns_name
+from fate_dp.data_prep.breast_cancer import LABEL, party_tables, write_tables
+from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.options import PrepOptions
+from fate_dp.data_prep.lending_club.preparation import divide
+from fate_dp.data_prep.lending_club.written import write
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, parties_folder, running_server, wide_console
+from fate_dp.pipelines.cli.main import run_command
+from fate_dp.pipelines.jobs.party_ledgers import make_home
+from fate_dp.pipelines.jobs.ready import Parties, Tables
+from fate_dp.pipelines.jobs.upload import NAMESPACE as LOANS_NAMESPACE
+from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
 from fate_dp.privacy.ledger.database import WEIGHTS
 from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE
 
-from .party_ledgers import declare, make_home
-from .ready import Federation, Parties, Tables
-from .upload import NAMESPACE as LOANS_NAMESPACE
-from .upload import TableMeta, upload_prepared, upload_table
+from .synthetic_loans import write_synthetic
 
 PATIENTS = Tables("fate_dp_demo", "guest_train", "host_train")
 NEW_PATIENTS = "new_patients"
@@ -47,8 +60,8 @@ MOTOR_RECORDS, VEHICLE_RECORDS = 800, 846
 SEED = 2024
 # How many values each made-up column of the host's takes: limit, sex, education, marriage, age, and five states of payment.
 LEVELS = (80, 2, 4, 3, 55, 9, 9, 9, 9, 9)
-# Caps: models whose scores are shown, rows that are scored, epsilon of private steps and of each table's labels.
-MAX_MODELS, MAX_ROWS, MAX_EPSILON, MOST_OF_LABELS = 100, 5000, 1000.0, 8.0
+# Caps: models whose scores are shown, rows that are scored, epsilon of private steps.
+MAX_MODELS, MAX_ROWS, MAX_EPSILON = 100, 5000, 1000.0
 
 
 @dataclass(frozen=True)
@@ -82,26 +95,18 @@ class Destination:
         """Set caps of a party's dataset."""
         declare_caps(make_home(self.parties_folder, party) / POLICY_FILE, dataset, epsilon=epsilon, scores=scores)
 
-    def declare(self, source: str, cap: float | None = MOST_OF_LABELS) -> None:
-        """Declare labels of the guest's."""
-        declare(self.parties_folder, Parties().guest, source, cap=cap)
-
 
 Maker = Callable[[Destination, Path], list[str]]
 
 
 def upload_patients(destination: Destination, folder: Path) -> list[str]:
-    """Training rows of guest and host as the demo splits them; the guest's labels are declared."""
-    from fate_dp.data_prep.breast_cancer import LABEL, write_tables
-
+    """Training rows of guest and host as the demo splits them."""
     write_tables(folder / "patients")
     sides = ((PATIENTS.guest, LABEL), (PATIENTS.host, None))
-    names = [
+    return [
         destination.upload(folder / "patients" / f"{name}.csv", PATIENTS.namespace, TableMeta(label_name=label))
         for name, label in sides
     ]
-    destination.declare(PATIENTS.label_source(), cap=None)
-    return names
 
 
 def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
@@ -109,8 +114,6 @@ def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
 
     The host's operator lets its training rows' scores be shown for many models, and its weights be used for many rows.
     """
-    from fate_dp.data_prep.breast_cancer import LABEL, party_tables
-
     tables = party_tables()
     joined = tables["guest_test"].merge(tables["host_test"], on="id").drop(columns=LABEL).head(5)
     columns = columns_name(tables["host_test"].columns.drop("id"))
@@ -121,11 +124,6 @@ def upload_new_patients(destination: Destination, folder: Path) -> list[str]:
 
 def upload_loans(destination: Destination, folder: Path) -> list[str]:
     """Invented loans in public units, not over-sampled, as `fate-dp prep` makes them for three parties, and test rows."""
-    from fate_dp.data_prep.lending_club.cleaning import clean
-    from fate_dp.data_prep.lending_club.preparation import divide
-    from fate_dp.data_prep.lending_club.synthetic import write_synthetic
-    from fate_dp.data_prep.lending_club.written import write
-
     write_synthetic(folder / "loan.csv", LOANS)
     loans, options = clean(folder / "loan.csv"), PrepOptions(units="public", over_sampling="none")
     write(loans, divide(loans, options), options, folder / "prepared")
@@ -144,11 +142,10 @@ def upload_people(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_credit(destination: Destination, folder: Path) -> list[str]:
-    """default_credit between a guest and a host: labels and 13 columns, 10 columns; the guest's labels are declared."""
+    """default_credit between a guest and a host: labels and 13 columns, 10 columns."""
     table = credit_records(destination.data, JOINED_CREDIT)
     guest = _side(table[:-LACKING], ["id", "y"], range(HOST_CREDIT_COLUMNS, CREDIT_COLUMNS))
     host = _side(table[LACKING:], ["id"], range(HOST_CREDIT_COLUMNS))
-    destination.declare(CREDIT.label_source())
     return [
         destination.put(folder / f"{CREDIT.guest}.csv", guest, TableMeta(label_name="y")),
         destination.put(folder / f"{CREDIT.host}.csv", host),
@@ -167,10 +164,9 @@ def upload_banks(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_motors(destination: Destination, folder: Path) -> list[str]:
-    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2, which is declared."""
+    """Made-up motors of guest and host: 4 and 7 columns, and the speed, a number between -2 and 2."""
     table = motors(MOTOR_RECORDS, SEED)
     guest, host = _side(table, ["idx", "motor_speed"], range(4)), _side(table, ["idx"], range(4, 11))
-    destination.declare(MOTORS.label_source("motor_speed"))
     return [
         destination.put(folder / f"{MOTORS.guest}.csv", guest, TableMeta("idx", "motor_speed", "float64")),
         destination.put(folder / f"{MOTORS.host}.csv", host[::-1], TableMeta("idx")),
@@ -178,10 +174,9 @@ def upload_motors(destination: Destination, folder: Path) -> list[str]:
 
 
 def upload_vehicles(destination: Destination, folder: Path) -> list[str]:
-    """Made-up vehicles of four kinds, nine columns on either side; the labels are declared, and the host shows scores."""
+    """Made-up vehicles of four kinds, nine columns on either side; the host shows scores."""
     table = vehicles(VEHICLE_RECORDS, SEED)
     guest, host = _side(table, ["id", "y"], range(9)), _side(table, ["id"], range(9, 18), called="v")
-    destination.declare(VEHICLES.label_source())
     destination.allow(Parties().host, columns_name(host.columns.drop("id")), scores=MAX_MODELS)
     return [
         destination.put(folder / f"{VEHICLES.guest}.csv", guest, TableMeta(label_name="y")),
@@ -230,8 +225,6 @@ def _found(data: Path | None, name: str) -> Path | None:
 
 def made_up_credit(records: int, seed: int) -> pandas.DataFrame:
     """Card holders who never were: standardised columns, ten of few values, that tell something about y."""
-    from scipy.special import ndtr
-
     draws = numpy.random.default_rng(seed)
     risk = draws.normal(size=(records, 1))
     values = 0.4 * risk + draws.normal(size=(records, CREDIT_COLUMNS)) * 0.84**0.5
@@ -298,5 +291,41 @@ def makers_of(jobs: list[str]) -> list[Maker]:
     known = {**{job: (maker,) for job, maker in EXAMPLES.items()}, **FOLDERS}
     unknown = next((job for job in jobs if job not in known), None)
     if unknown is not None:
-        raise ValueError(f"The job is {unknown!r}; it must be one of {', '.join(known)}.")
+        raise ValueError(f"The job must be one of {', '.join(known)}, got {unknown!r}.")
     return list(dict.fromkeys(maker for job in jobs or known for maker in known[job]))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit status; a refusal is one sentence on standard error and status 1."""
+    return run_command(parser(), arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    text = "Make and upload the tables that conf/ and examples/ read; tables of the same names are replaced."
+    command = argparse.ArgumentParser(prog="python -m examples.tables", description=text)
+    command.set_defaults(run=run)
+    text = (
+        "files of conf/ without .yaml, such as private_homo_nn, or folders of examples/pipeline/, such as dp_hetero_lr;"
+    )
+    command.add_argument("jobs", nargs="*", metavar="JOB", help=f"{text} all unless given")
+    text = "where default_credit of FATE's examples lies; made up unless given"
+    command.add_argument("--data", type=Path, metavar="FOLDER", help=text)
+    add_flags(command, "flow")
+    add_home(command, "folder of the embedded server")
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.data is not None and not options.data.is_dir():
+        raise ValueError(f"--data {options.data} is not a folder.")
+    makers = makers_of(options.jobs)
+    address, home = running_server(options)
+    console = wide_console()
+    with TaskLines(console) as lines, tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as threads:
+        destination = Destination(address, parties_folder(options), home, lines.task, options.data)
+        names = list(threads.map(lambda make: make(destination, Path(folder)), makers))
+    console.print(f"Uploaded: {', '.join(sum(names, []))}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

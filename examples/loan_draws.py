@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import ndtr
 
-from .columns import FULLY_PAID, LABEL_VALUES, OTHER_STATUSES, OUTSIDE_POLICY
+from fate_dp.data_prep.lending_club.columns import FULLY_PAID, LABEL_VALUES, OTHER_STATUSES, OUTSIDE_POLICY
 
 Table = dict[str, np.ndarray]
 """Columns of one length: float64 with nan where a value is missing, int64 codes into `CATEGORIES` or months since January

@@ -1,4 +1,4 @@
-"""What the scripts in examples/ share: their settings in a file, as FATE's examples have them, and a command line."""
+"""What the scripts in examples/pipeline/ share: their settings in a file, as FATE's examples have them, and a command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import Path
 import yaml
 
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.validation import InvalidArgument, is_whole
-
-from .flow import FlowUnavailable, as_address
-from .job import JobFailed, NoOutput
+from fate_dp.pipelines.jobs.flow import FlowUnavailable, as_address
+from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
+from fate_dp.privacy.validation import InvalidArgument, whole
 
 ROLES = ("guest", "host", "arbiter")
 
@@ -59,10 +58,7 @@ def load_config(path: str | os.PathLike) -> ExampleConfig:
         raise InvalidArgument(f"In the settings {path}, flow is wrong: {error}") from error
     lengths = [content.get(name) for name in ("epochs", "rounds")]
     for name, value in zip(("epochs", "rounds"), lengths):
-        if not is_whole(value) or value < 1:
-            raise InvalidArgument(
-                f"In the settings {path}, {name} is {value!r}; it must be a whole number of at least 1."
-            )
+        whole(f"In the settings {path}, {name}", value, 1)
     return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 
@@ -78,7 +74,7 @@ def run_example(main: Callable, arguments: list[str] | None = None) -> int:
     script = Path(sys.modules[main.__module__].__file__ or "")
     about = (sys.modules[main.__module__].__doc__ or "").split("\n\n")[0]
     parser = argparse.ArgumentParser(script.name, description=about)
-    config, text = script.parents[2] / "config.yaml", "parties and FATE-Flow (examples/config.yaml)"
+    config, text = Path(__file__).with_name("config.yaml"), "parties and FATE-Flow (examples/config.yaml)"
     parser.add_argument("--config", type=Path, default=config, help=text)
     parser.add_argument("--namespace", default="", help="what the namespace of the tables has after its name; nothing")
     options = parser.parse_args(arguments)
