@@ -47,8 +47,9 @@ from fate_dp.components.shuffler import run as shuffler
 from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
 from fate_dp.components.shuffler.settings import requests
 from fate_dp.crypto.paillier import generate_keypair
+from fate_dp.pipelines.jobs.populations import Named, number_rows
 from fate_dp.privacy.ledger.datasets import is_label_account
-from fate_dp.privacy.ledger.policy import declare_caps, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_population, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
 
 from .oracle import Cell, Content, Draw, Mechanism, Secret, Truth, gaussian, mechanisms_of
@@ -328,9 +329,9 @@ def play_align(part: Part) -> dict[str, Any]:
     align.peer_key(own, own.agree())
     own.charge()
     if own.charges is not None:
-        # One match more or less moves the count by one.
+        # One match more or less moves the count by one, whatever labels say.
         shown = [Mechanism("response", settings.hide_size.epsilon)]
-        part.truth.records_shown(part.table.content, shown)
+        part.truth.records_shown(replace(part.table.content, labels=None), shown)
         own.charges.mark_released()
     return {}
 
@@ -357,11 +358,13 @@ def messages_of(component: str) -> Mapping[str, Any]:
 # What operators do, and what ledgers say.
 
 
-def declare(home: Path, step: Mapping[str, Any]) -> None:
-    """What `fate-dp upload` tells the policy of a party."""
+def declare(home: Path, step: Mapping[str, Any], ids: list[str]) -> None:
+    """What `fate-dp upload` tells the policy of a party, perhaps with `--population`."""
+    own, table = PartyHome(home_path(home, step["party"])), step["name"]
+    population = Named(table, step["named"]).settled(own, number_rows(ids))
+    declare_population(own.path / POLICY_FILE, table, population)
     if step["label"] is not None:
-        source = f"{step['name']}/{step['called']}"
-        declare_source(home_path(home, step["party"]) / POLICY_FILE, source, cap=step["cap"])
+        declare_source(own.path / POLICY_FILE, step["source"], cap=step["cap"])
 
 
 def set_cap(home: Path, party: str, columns: list[str], epsilon: float) -> None:

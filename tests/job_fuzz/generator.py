@@ -13,6 +13,7 @@ Step = dict[str, Any]
 PARTIES = ("9999", "10000", "10001")
 ARBITER = "10002"
 POPULATIONS = ("people", "people", "people", "loans", "numbers-1", "numbers-2")
+UNNAMED = "numbers-2"
 EPSILONS = (0.1, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)
 SOME_CAPS = (1.0, 2.0, 4.0, 8.0)
 STEPS = 9
@@ -92,6 +93,11 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
             alike = rng.choice(uploads)
             fixed = {key: alike[key] for key in ("party", "population", "label")}
         step = _upload(rng, len(uploads), **fixed)
+        if step["population"] == UNNAMED:
+            # An operator who says nothing of row numbers has one table that they number.
+            known = {each["party"] for each in uploads if each["population"] == UNNAMED}
+            if step["party"] in known:
+                return
         uploads.append(step)
         made.append(step)
 
@@ -142,6 +148,7 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
         **fixed,
     }
     step["called"] = rng.choice([step["label"], step["label"], "label"]) if step["label"] else None
+    step["named"] = step["population"] if step["population"] == "numbers-1" else None
     step["source"] = f"{step['name']}/{step['called']}"
     return step
 

@@ -88,7 +88,10 @@ MUTANTS = (
     _mutant(
         "records are those of a table's name",
         f"{CHARGES}:remembered_dataset",
-        ("id_space(home.policy, frame.schema.match_id_name)", "repr(tables_of_this_task(key))"),
+        (
+            "record_tag_stream(frame, home.key, space)",
+            "record_tag_stream(frame, home.key, repr(tables_of_this_task(key)))",
+        ),
     ),
     _mutant(
         "a task that is tried again is not charged again",

@@ -93,8 +93,9 @@ class Playing:
 
     def upload(self, number: int, step: Step) -> None:
         self._key(step["party"])
-        adapters.declare(self.home, step)
-        self.tables[step["name"]] = uploaded(step)
+        table = uploaded(step)
+        adapters.declare(self.home, step, table.ids)
+        self.tables[step["name"]] = table
 
     def cap(self, number: int, step: Step) -> None:
         self._key(step["party"])
