@@ -190,9 +190,9 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
     drawn = rng.choices([*known], [*known.values()], k=40) if known else []
-    if rng.random() < 0.25 and not horizontal and known.keys() >= set(CHAIN):
+    if rng.random() < 0.3 and not horizontal and known.keys() >= set(CHAIN):
         # What chance hardly ever brings together.
-        drawn = [*CHAIN, *(["mix"] if rng.random() < 0.7 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
+        drawn = [*CHAIN, *(["mix"] if rng.random() < 0.8 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
         length += len(CHAIN)
     for name in drawn:
         if ours < length and len(draft.tasks) < 16 and OPERATIONS[name](draft):
@@ -436,7 +436,7 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
 }
 CHAIN = ("label_flip", "dp_hetero_lr none", "flipback")
 """Makes derived labels."""
-BEHIND_CHAIN = ("dp_binning record", "dp_binning label", "label_count", "dp_hetero_lr record", "dp_hetero_lr label")
+BEHIND_CHAIN = ("dp_binning record", "label_count")
 MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
 HORIZONTAL = {
     "label_count": 3,

@@ -29,9 +29,9 @@ MUTANTS = (
         ("labels,) if labels else ()", "labels,) if labels == LABELS else ()"),
     ),
     _mutant(
-        "a total is that of one word for an observer",
+        "a total counts parties by what they are called in vertical jobs",
         f"{TOTALS}:TotalsView",
-        ("self.observer == EVERYBODY or", "self.observer == EVERYBODY and 'model' in event.observers or"),
+        ("self.observer == EVERYBODY or", "self.observer == EVERYBODY and {'guest', 'host'} & {*event.observers} or"),
     ),
     _mutant(
         "dp_binning charges labels as records",
