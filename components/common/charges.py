@@ -31,6 +31,7 @@ from .federation import Context
 from .frames import DataFrame, ids_fingerprint, match_id_blocks, record_tag_stream
 from .job_files import tables_of_this_task
 from .preflight import PrivateReason
+from .row_origin import refuse_mixed_rows
 
 Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
@@ -146,7 +147,11 @@ class Charges:
         self.dataset = self._dataset.name
 
     def check(self, events: Charged) -> None:
-        """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds the cap; write nothing."""
+        """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds the cap; write nothing.
+
+        What the rows of the table do not bear is refused to all parties alike.
+        """
+        refuse_mixed_rows(labels_alone=self._label_source is not None)
         try:
             self._home.ledger.check_steps(dataset=self.dataset, events=self._claimed(events), cap=self._cap)
         except BudgetExceeded as error:
