@@ -1,0 +1,58 @@
+"""keyed_split: every party keeps its rows, each on the side that its id says; nothing is sent but settings, nothing charged."""
+
+import hashlib
+import hmac
+
+import numpy as np
+
+from fate_dp.components.keyed_split.component import keyed_split
+from fate_dp.testing import ComponentStep
+
+from ..cases import GUEST, HOST, SECOND_HOST, Case, Neighbour, base_table, changed_row
+
+SALT, TEST, VALIDATE = "spring", 0.3, 0.4
+TABLES = {
+    GUEST: base_table(40, ("x0",), 1, labels=(0, 1, 1)),
+    HOST: base_table(40, ("x1",), 2),
+    SECOND_HOST: base_table(40, ("x2",), 3),
+}
+
+
+def step(tables):
+    settings = {"salt": SALT, "test_share": TEST, "validate_share": VALIDATE}
+    return ComponentStep(keyed_split, settings, {"input_data": tables})
+
+
+def output_of(match_id):
+    digest = hmac.new(SALT.encode(), match_id.encode(), hashlib.sha256).digest()
+    first, second = (int.from_bytes(digest[at : at + 8], "big") / 2**64 for at in (0, 8))
+    return "test_output_data" if first < TEST else "validate_output_data" if second < VALIDATE else "train_output_data"
+
+
+def each_row_is_where_its_id_says(played, tables):
+    for party, table in tables.items():
+        columns = [name for name in table if name.startswith("x")]
+        sides = np.array([output_of(each) for each in table["id"]])
+        for name in set(sides):
+            written, expected = played.values[party][name].set_index("id"), table[sides == name].set_index("id")
+            yield len(written), len(expected)
+            yield written.loc[expected.index, columns].to_numpy(float), expected[columns].to_numpy(float)
+
+
+CASES = [
+    Case(
+        "keyed_split",
+        None,
+        "parts for training, validation and testing",
+        tuple(TABLES),
+        TABLES,
+        step,
+        lambda played, tables: [],
+        neighbours=tuple(
+            Neighbour(f"a value of {party[0]}", party, changed_row(table, 2, **{table.columns[-1]: 1.0}))
+            for party, table in TABLES.items()
+        ),
+        equal=each_row_is_where_its_id_says,
+        light=True,
+    )
+]
