@@ -28,7 +28,7 @@ LIMITS = (
 
 def add_check(commands: Commands) -> None:
     text = "say which party could learn what in a job, before it runs; nothing is run"
-    epilog = "Exit status: 0 no leak, 1 a leak or no job to check, 3 a component that nobody knows."
+    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a component that nobody knows."
     command = add_command(commands, "check", text, check, epilog=epilog)
     command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
     text = "the verdict with label_flip behind a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
@@ -40,7 +40,7 @@ def add_check(commands: Commands) -> None:
 
 def check(options: argparse.Namespace) -> int:
     from fate_dp.components.disclosure.tracing import trace
-    from fate_dp.components.disclosure.verdicts import Change, status
+    from fate_dp.components.disclosure.verdicts import Change
 
     change = Change.parse(options.what_if) if options.what_if is not None else None
     plan = named_plan(options)
@@ -49,7 +49,22 @@ def check(options: argparse.Namespace) -> int:
         print(json.dumps(document(disclosure), indent=2))
     else:
         show(disclosure, wide_console(), whole=options.all)
-    return status(disclosure)
+    return status_of(disclosure)
+
+
+def status_of(disclosure: Disclosure) -> int:
+    """That of what is shown, or a leak's where a promise would not hold."""
+    from fate_dp.components.disclosure.verdicts import LEAK, status
+
+    return status(disclosure) or (LEAK if broken(disclosure) else 0)
+
+
+def broken(disclosure: Disclosure) -> list[str]:
+    from fate_dp.components.disclosure.tracing import Walk
+
+    from ..report.guarantees import broken_promises
+
+    return broken_promises(Walk(disclosure.plan))
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:
@@ -63,12 +78,13 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
     """All sights, leaks and unknown tasks, for JSON."""
-    from fate_dp.components.disclosure.verdicts import advice, status, told
+    from fate_dp.components.disclosure.verdicts import advice, told
 
     return {
-        "status": status(disclosure),
+        "status": status_of(disclosure),
         "leaks": [{"sentence": told(sight), "instead": advice(disclosure, sight)} for sight in disclosure.leaks],
         "unknown": [unknown.task for unknown in disclosure.unknown],
+        "refused": broken(disclosure),
         "sights": [sight_document(sight) for sight in disclosure.sights],
     }
 
@@ -116,5 +132,7 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
     for unknown in disclosure.unknown:
         told_unknown = f"UNKNOWN: nobody knows what {unknown.component}, the component of {unknown.task}, shows."
         console.print(told_unknown, markup=False, style="bold")
+    for sentence in broken(disclosure):
+        console.print(f"REFUSED: {sentence}", markup=False, style="bold")
     console.print(SAID[status(disclosure)], markup=False)
     console.print(LIMITS, markup=False, style="dim")
