@@ -1,8 +1,8 @@
 """How the rows of a task's table came about: what this party's tasks before it, in this job, made of uploaded rows.
 
 A promise for a record holds for the record as it was uploaded. It survives tasks whose every row depends on one row and on public
-settings; `ComponentDisclosure.rows` says of each component, ours and FATE's, which others there are. A promise for labels alone
-survives tasks that read no labels. Where FATE-Flow's files are out of reach, nothing is refused.
+settings, as `ComponentDisclosure.rows` declares for ours and FATE's; one for labels alone survives tasks that read no labels.
+Where FATE-Flow's files are out of reach, nothing is refused.
 """
 
 from __future__ import annotations
@@ -14,19 +14,12 @@ from ..disclosure.tracing import Walk
 from .job_files import JobFiles
 from .preflight import Refusal
 
-EXPECTED = {
-    False: "The rows of {} must each depend on one uploaded row alone",
-    True: "The rows of {} must not depend on labels",
-}
-"""By whether labels alone are promised something."""
+EXPECTED = ("The rows of {} must each depend on one uploaded row alone", "The rows of {} must not depend on labels")
+"""Of a promise for records, and of one for labels alone."""
 
 
 def refuse_mixed_rows(labels_alone: bool) -> None:
-    """Raise a `Refusal` where what this task promises would not hold for rows as they were uploaded.
-
-    Args:
-        labels_alone: the promise is for labels, not for whole records.
-    """
+    """Raise a `Refusal` where a promise, for labels or for records, would not hold for rows as they were uploaded."""
     files = JobFiles.of_this_task()
     sentence = None if files is None else _refusal(files, labels_alone)
     if sentence is not None:

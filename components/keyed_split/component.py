@@ -1,4 +1,4 @@
-"""FATE entry point of ``keyed_split``: a table for training and others for testing and validation, by match ids alone."""
+"""FATE entry point of ``keyed_split``: rows for training and for testing, by their match ids alone."""
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
@@ -18,11 +18,9 @@ def keyed_split(
     input_data: cpn.dataframe_input(roles=[GUEST, HOST]),
     settings: Settings,
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
-    validate_output_data: cpn.dataframe_output(roles=[GUEST, HOST], optional=True),
-    test_output_data: cpn.dataframe_output(roles=[GUEST, HOST], optional=True),
+    test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
 ) -> None:
     """Splits rows by a hash of their match ids: no row's side depends on another row, and all parties agree."""
     from .party import split
 
-    outputs = {"training": train_output_data, "validation": validate_output_data, "testing": test_output_data}
-    split(ctx, settings, input_data.read(), outputs)
+    split(ctx, settings, input_data.read(), (train_output_data, test_output_data))

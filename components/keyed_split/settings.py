@@ -19,13 +19,12 @@ def salt(value: object) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Which rows are for testing and validation; all others are for training."""
+    """Which rows are for testing; all others are for training."""
 
     salt: str = parameter("public text that decides, with its id, on which side a row lies", check=salt)
     test_share: float = parameter(
-        "share of rows for testing, about; with folds it is one in folds", 0.2, at_least=0, at_most=0.99
+        "share of rows for testing, about; with folds it is one in folds", 0.2, above=0, at_most=0.99
     )
-    validate_share: float = parameter("share of the other rows for validation, about", 0.0, at_least=0, at_most=0.99)
     folds: int | None = parameter(
         "number of folds of a cross-validation; None means none", None, at_least=2, at_most=1000
     )

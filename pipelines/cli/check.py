@@ -39,32 +39,23 @@ def add_check(commands: Commands) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    from fate_dp.components.disclosure.tracing import trace
-    from fate_dp.components.disclosure.verdicts import Change
+    from fate_dp.components.disclosure.tracing import Walk, trace
+    from fate_dp.components.disclosure.verdicts import LEAK, Change, status
+
+    from ..report.guarantees import broken_promises
 
     change = Change.parse(options.what_if) if options.what_if is not None else None
     plan = named_plan(options)
     disclosure = trace(plan if change is None else change.apply(plan))
+    refused = broken_promises(Walk(disclosure.plan))
+    found = LEAK if refused else status(disclosure)
     if options.json:
-        print(json.dumps(document(disclosure), indent=2))
+        print(json.dumps({**document(disclosure), "status": found, "refused": refused}, indent=2))
     else:
         show(disclosure, wide_console(), whole=options.all)
-    return status_of(disclosure)
-
-
-def status_of(disclosure: Disclosure) -> int:
-    """That of what is shown, or a leak's where a promise would not hold."""
-    from fate_dp.components.disclosure.verdicts import LEAK, status
-
-    return status(disclosure) or (LEAK if broken(disclosure) else 0)
-
-
-def broken(disclosure: Disclosure) -> list[str]:
-    from fate_dp.components.disclosure.tracing import Walk
-
-    from ..report.guarantees import broken_promises
-
-    return broken_promises(Walk(disclosure.plan))
+        for sentence in refused:
+            print(f"REFUSED: {sentence}")
+    return found
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:
@@ -78,13 +69,12 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
     """All sights, leaks and unknown tasks, for JSON."""
-    from fate_dp.components.disclosure.verdicts import advice, told
+    from fate_dp.components.disclosure.verdicts import advice, status, told
 
     return {
-        "status": status_of(disclosure),
+        "status": status(disclosure),
         "leaks": [{"sentence": told(sight), "instead": advice(disclosure, sight)} for sight in disclosure.leaks],
         "unknown": [unknown.task for unknown in disclosure.unknown],
-        "refused": broken(disclosure),
         "sights": [sight_document(sight) for sight in disclosure.sights],
     }
 
@@ -132,7 +122,5 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
     for unknown in disclosure.unknown:
         told_unknown = f"UNKNOWN: nobody knows what {unknown.component}, the component of {unknown.task}, shows."
         console.print(told_unknown, markup=False, style="bold")
-    for sentence in broken(disclosure):
-        console.print(f"REFUSED: {sentence}", markup=False, style="bold")
     console.print(SAID[status(disclosure)], markup=False)
     console.print(LIMITS, markup=False, style="dim")

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from fate_dp.components.common.preflight import Refusal
-from fate_dp.components.keyed_split.party import SIDES, sides_of
+from fate_dp.components.keyed_split.party import is_tested
 from fate_dp.components.keyed_split.settings import Settings
 from tests.protocol.scenarios import GUEST, HOST, Scenario, frame_at, play, tables
 
 IDS = [f"person {row:04d}" for row in range(4000)]
-SETTINGS = {"salt": "spring", "test_share": 0.25, "validate_share": 0.2}
+SETTINGS = {"salt": "spring", "test_share": 0.25}
+SIDES = ("training", "testing")
 
 
 class Kept:
@@ -24,10 +25,10 @@ class Kept:
 def split_table(ctx, earlier, given, settings, own=()):
     from fate_dp.components.keyed_split.party import split
 
-    outputs = {side: Kept() for side in SIDES}
+    outputs = [Kept() for _ in SIDES]
     chosen = {**settings, **dict(own).get(tuple(ctx.federation.local_party), {})}
     split(ctx, Settings(**chosen), frame_at(ctx, given), outputs)
-    return {side: output.table for side, output in outputs.items() if output.table is not None}
+    return {side: output.table for side, output in zip(SIDES, outputs)}
 
 
 WHOLE = tables(rows=200)
@@ -42,8 +43,8 @@ SPLITS = {
     "second fold": (WHOLE, {"salt": "spring", "folds": 2, "fold": 2}),
 }
 REFUSED = {
-    "another salt at the host": (WHOLE, SETTINGS, {HOST: {"salt": "summer"}}, "salt must be 'spring' at host"),
-    "a part without rows": (FEW, SETTINGS, {}, "The part for"),
+    "another salt at the host": (WHOLE, SETTINGS, {HOST: {"salt": "summer"}}, "Settings must be {'salt': 'spring'"),
+    "a part without rows": (FEW, SETTINGS, {}, "Both parts must have rows"),
 }
 
 
@@ -102,12 +103,10 @@ def test_a_refusal_is_everybodys(runs, name):
 
 
 def test_shares_are_about_those_asked_for_and_another_salt_splits_anew():
-    found = sides_of(IDS, Settings(**SETTINGS))
-    assert np.mean(found == 1) == pytest.approx(0.25, abs=0.04)
-    assert np.mean(found == 2) == pytest.approx(0.75 * 0.2, abs=0.04)
-    other = sides_of(IDS, Settings(**{**SETTINGS, "salt": "summer"}))
+    found, other = (is_tested(IDS, Settings(**{**SETTINGS, "salt": salt})) for salt in ("spring", "summer"))
+    assert np.mean(found) == pytest.approx(0.25, abs=0.04)
     # Alike by chance alone.
-    assert np.mean((found == 1) & (other == 1)) == pytest.approx(0.25**2, abs=0.03)
+    assert np.mean(found & other) == pytest.approx(0.25**2, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from fate_dp.testing import ComponentStep
 
 from ..cases import GUEST, HOST, SECOND_HOST, Case, Neighbour, base_table, changed_row
 
-SALT, TEST, VALIDATE = "spring", 0.3, 0.4
+SALT, TEST = "spring", 0.3
 TABLES = {
     GUEST: base_table(40, ("x0",), 1, labels=(0, 1, 1)),
     HOST: base_table(40, ("x1",), 2),
@@ -19,14 +19,13 @@ TABLES = {
 
 
 def step(tables):
-    settings = {"salt": SALT, "test_share": TEST, "validate_share": VALIDATE}
-    return ComponentStep(keyed_split, settings, {"input_data": tables})
+    return ComponentStep(keyed_split, {"salt": SALT, "test_share": TEST}, {"input_data": tables})
 
 
 def output_of(match_id):
     digest = hmac.new(SALT.encode(), match_id.encode(), hashlib.sha256).digest()
-    first, second = (int.from_bytes(digest[at : at + 8], "big") / 2**64 for at in (0, 8))
-    return "test_output_data" if first < TEST else "validate_output_data" if second < VALIDATE else "train_output_data"
+    place = int.from_bytes(digest[:8], "big") / 2**64
+    return "test_output_data" if place < TEST else "train_output_data"
 
 
 def each_row_is_where_its_id_says(played, tables):
@@ -43,7 +42,7 @@ CASES = [
     Case(
         "keyed_split",
         None,
-        "parts for training, validation and testing",
+        "parts for training and testing",
         tuple(TABLES),
         TABLES,
         step,
