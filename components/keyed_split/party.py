@@ -22,7 +22,8 @@ from .settings import Settings
 
 def is_tested(match_ids: Sequence[str], settings: Settings, chosen: bool = True) -> np.ndarray:
     """bool (rows,): whether a row is for testing, by HMAC-SHA256 of its id under the salt; with ``chosen`` false, whether not."""
-    digests = b"".join(hmac.digest(settings.salt.encode(), each.encode(), "sha256") for each in match_ids)
+    key = settings.salt.encode()
+    digests = b"".join(hmac.digest(key, f"fate-dp split {each}".encode(), "sha256") for each in match_ids)
     # From 0 to below 1, exact.
     places = (np.frombuffer(digests, ">u8")[::4] >> 11) / 2.0**53
     first, end = settings.tested
