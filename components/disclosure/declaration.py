@@ -152,10 +152,8 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument(f"component in {where} is {found.component!r} but must be {component!r}.")
-    for field_name, conditions in (
-        ("known", found.known),
-        *(("when", each.when) for each in (*found.rows, *found.shows)),
-    ):
+    stated = [*(each.when for each in found.rows), *(each.when for each in found.shows)]
+    for field_name, conditions in (("known", found.known), *(("when", when) for when in stated)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
                 raise InvalidArgument(

@@ -34,7 +34,10 @@ class Job:
         folder = self.party / name / "0" / "input"
         folder.mkdir(parents=True, exist_ok=True)
         if kind == "preprocess":
-            inputs = {"data": {"input_data": inputs}} if inputs else {"data": None}
+            # A union reads its tables under one name, every other task each under its own.
+            united = {"input_data": inputs} if component == "union" else {}
+            each = {"input_data" if number == 0 else f"more_{number}": [one] for number, one in enumerate(inputs)}
+            inputs = {"data": (united or each) if inputs else None}
         content = {"component": component, "parameters": parameters, "stage": stage, "input_artifacts": inputs}
         (folder / f"{kind}_parameters.yaml").write_text(yaml.safe_dump(content))
 
@@ -70,6 +73,11 @@ MIXED = {
         behind(("hetero_feature_binning", {"transform_method": "bin_idx"})),
         "hetero_feature_binning_0 (hetero_feature_binning)",
         "Use dp_binning with public cut points",
+    ),
+    "the second of two tables": (
+        {**UNITED, "data_split_0": ("data_split", SPLIT, "reader_1"), "step": ("reader_0", "data_split_0")},
+        "data_split_0 (data_split)",
+        "Put keyed_split",
     ),
     "one branch of a union": (
         {
