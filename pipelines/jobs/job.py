@@ -18,7 +18,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure.tracing import Walk, trace
+from fate_dp.components.disclosure.tracing import trace
 from fate_dp.components.disclosure.verdicts import enforce, refusal
 from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow.client import FlowAddress
@@ -27,7 +27,6 @@ from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..report.guarantees import broken_promises
 from .flow import as_address, connect
 
 if TYPE_CHECKING:
@@ -140,7 +139,6 @@ def run_job(
     dag_schema = read_dag(pipeline.get_dag())
     check_over_sampling(dag_schema)
     check_chain(dag_schema)
-    check_rows(dag_schema)
     guest = parties_of(pipeline, "guest")[0]
     check_disclosure(dag_schema, guest_policy(home, guest).job_check)
     response = client.job.submit(dag_schema=dag_schema)
@@ -190,13 +188,6 @@ def check_chain(dag_schema: dict[str, Any]) -> None:
     sentence = refusal_of_plan(JobPlan(dag_schema["dag"]))
     if sentence is not None:
         raise JobFailed(sentence)
-
-
-def check_rows(dag_schema: dict[str, Any]) -> None:
-    """Refuse a job in which a step promises what its rows do not bear; the step would refuse it, too."""
-    broken = broken_promises(Walk(JobPlan(dag_schema["dag"])))
-    if broken:
-        raise JobFailed(broken[0])
 
 
 def check_disclosure(dag_schema: dict[str, Any], job_check: str) -> None:

@@ -74,10 +74,8 @@ def test_rows_that_other_records_chose_are_refused_by_the_step_itself(flow_addre
     split = DataSplit("split_0", train_size=0.7, test_size=0.3, random_state=1, input_data=psi.outputs["output_data"])
     tasks = [reader, psi, split, counted(split.outputs["train_output_data"])]
     told = "The rows of label_count_0 must each depend on one uploaded row alone, got those of split_0 (data_split)"
-    assert told in refusal(tasks, flow_address, flow_home)
-    with pytest.raises(JobFailed, match="Put keyed_split in its place") as refused:
-        run_job(new_pipeline(PARTIES).add_tasks(tasks), flow_address, home=flow_home)
-    assert refused.value.job_id is None
+    found = refusal(tasks, flow_address, flow_home)
+    assert told in found and "Put keyed_split in its place" in found
 
 
 def test_a_table_that_an_earlier_job_wrote_is_not_one_that_was_uploaded(split_job, flow_address, flow_home):
