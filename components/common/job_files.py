@@ -101,7 +101,7 @@ logger = logging.getLogger(__name__)
 PARAMETERS, BEFORE_INPUTS, DAG = "task_parameters.yaml", "preprocess_parameters.yaml", "dag.yaml"
 LEVELS = 6
 """Folders from a task's parameters up to that of its job."""
-READER = "reader"
+READER, UPLOADER = "reader", "dataframe_transformer"
 MAX_STEPS = 1000
 UNKNOWN = ""
 """In place of a task, or of a table, where FATE-Flow's files do not tell."""
@@ -203,14 +203,34 @@ class JobFiles:
             else:
                 waiting += _producers(content, None) or [UNKNOWN]
 
-    def _of(self, task: str) -> Document:
+    def foreign_writers(self, task: str) -> list[str]:
+        """Who wrote the tables that a task of this party reads, where it was neither an upload nor a task of this job.
+
+        FATE-Flow 2.2.0 keeps with each table the task that wrote it, and tells it as ``source`` of an input in `PARAMETERS`.
+        A reader writes none, so that behind it stands the last component of an upload, or the task of an earlier job whose
+        output it was given (named by chance: the task's id, and a UUID). So do tasks that a job inherits, and inputs from
+        ``data_warehouse``. Where a file tells no source, the tasks that are read must be the job's own.
+        """
+        content, made = self._of(task), self._of(task, PARAMETERS).get("input_artifacts") or {}
+        own = [name for name in _producers(content, None) if self._of(name)]
+        found = [f"task {name} of an earlier job" for name in _producers(content, None) if name not in own]
+        for key in (content.get("input_artifacts") or {}).get("data") or {}:
+            for artifact in _listed(made.get(key)):
+                source = (artifact.get("metadata") or {}).get("source") or {}
+                job = self.parameters.parents[LEVELS - 1].name
+                ours = source.get("task_id") in [f"{job}_{name}" for name in own]
+                if source and not ours and source.get("component") != UPLOADER:
+                    found.append(f"task {source.get('task_name')} ({source.get('component')}) of an earlier job")
+        return found
+
+    def _of(self, task: str, file: str = BEFORE_INPUTS) -> Document:
         """What a task of this party was to do, in its last attempt."""
 
         def attempt(path: Path) -> int:
             number = path.parents[1].name
             return int(number) if number.isdigit() else -1
 
-        attempts = sorted((self.parameters.parents[3] / task).glob(f"*/input/{BEFORE_INPUTS}"), key=attempt)
+        attempts = sorted((self.parameters.parents[3] / task).glob(f"*/input/{file}"), key=attempt)
         return _content(attempts[-1]) if attempts else {}
 
 

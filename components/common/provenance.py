@@ -22,6 +22,7 @@ from .charges import JobReference, PartyHome, record_spaces, spaces_of
 from .federation import Document
 from .frames import DataFrame, content_digest, labelled_stream, record_tag_stream
 from .preflight import PrivateReason, Refusal
+from .row_origin import labels_were_flipped
 
 
 class LabelNoiseSettings(Protocol):
@@ -169,6 +170,8 @@ def find_label_privacy(home: PartyHome, frame: DataFrame, label_source: str | No
     """
     if label_source is not None and home.policy.source(label_source).public and _are_public(home, frame, label_source):
         return LabelPrivacy.of_public(label_source)
+    if not labels_were_flipped():
+        raise unknown_labels()
     sources = [label_source] if label_source else home.ledger.sources(home.key_id)
     known = [found for source in sources if (found := _found(home, frame, source))]
     if not known:

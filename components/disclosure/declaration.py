@@ -32,6 +32,7 @@ SHUFFLER = "shuffler"
 """Of a task with the setting ``shuffler`` the host that it names, which holds no rows: it is not one of role host there."""
 MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")
+RECORDS = "records"
 INPUT, TRUE, FLIPPED, NO_LABELS = CARRIED = ("input", "true", "flipped", "none")
 
 
@@ -78,12 +79,30 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Mixing:
+    """That rows or columns which a component writes depend on more than one row and public settings.
+
+    Attributes:
+        reads: `RECORDS`, or `LABELS` where it reads labels as well, be it of the one row.
+        instead: what to do about it, as an order.
+        when: settings, as of `Shown`.
+    """
+
+    reads: str
+    instead: str
+    when: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ComponentDisclosure:
-    """All that a component shows.
+    """All that a component shows, and what the tables that it writes depend on.
 
     Attributes:
         stages: that the component has.
         settings: those that change the answer, with FATE's defaults, nested names with a dot.
+        rows: how it mixes rows; nothing for a component that works row by row, or writes no table. A row's presence may depend
+            on its own id and the ids of other parties, as behind psi: a person who leaves one party's table leaves all of them,
+            which is the one record less that add-or-remove means.
         known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
     """
 
@@ -91,6 +110,7 @@ class ComponentDisclosure:
     stages: tuple[str, ...]
     settings: Mapping[str, Any]
     outputs: tuple[Output, ...]
+    rows: tuple[Mixing, ...]
     shows: tuple[Shown, ...]
     known: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,8 +124,9 @@ RULES = declared.Rules(
         "learns": LEARNS,
         "stages": STAGES,
         "labels": CARRIED,
+        "reads": (RECORDS, LABELS),
     },
-    may_be_empty=("settings", "outputs", "shows"),
+    may_be_empty=("settings", "outputs", "rows", "shows"),
 )
 
 
@@ -131,7 +152,8 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument.of(f"component in {where}", found.component, repr(component))
-    for field_name, conditions in (("known", found.known), *(("when", shown.when) for shown in found.shows)):
+    stated = [*(each.when for each in found.rows), *(each.when for each in found.shows)]
+    for field_name, conditions in (("known", found.known), *(("when", when) for when in stated)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
                 allowed = f"settings of {sorted(found.settings)}, each with a list of values, or not, is or below"

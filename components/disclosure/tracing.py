@@ -16,7 +16,7 @@ from typing import Any
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
 from ..common.federation import Document
-from ..common.job_files import JobPlan, data_inputs, outputs_read
+from ..common.job_files import JobPlan, data_inputs, outputs_read, producers
 from ..common.vocabulary import with_new_names
 from .declaration import (
     EVERY,
@@ -30,12 +30,14 @@ from .declaration import (
     SHUFFLER,
     TRUE,
     ComponentDisclosure,
+    Mixing,
     Shown,
     disclosure_of,
     fits,
 )
 
 NOT_GIVEN = object()
+UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depend on")
 HOST = "host"
 LOCAL = "local"
 """FATE's name for the party of a task that runs at one party alone."""
@@ -224,6 +226,25 @@ class Walk:
         if not given:
             return TRUE_LABELS
         return Labels.worst(self._entering(given[key], self.outputs) for key in chosen)
+
+    def before(self, name: str) -> tuple[str, ...]:
+        """Tasks whose data flow into a task, however far, the nearest first."""
+        reached = [name]
+        for each in reached:
+            channels = data_inputs(self.plan.dag["tasks"][each]).values()
+            reached += dict.fromkeys(
+                source for given in channels for source in producers(given) if source not in reached
+            )
+        return tuple(reached[1:])
+
+    def mixing_before(self, name: str) -> list[tuple[str, Mixing]]:
+        """(task, how) for all tasks before one that mix rows; a component that nobody knows may read everything."""
+        found = []
+        for each in self.before(name):
+            declared = self.declared[each]
+            rows = declared.rows if declared is not None and self.is_known(each) else (UNKNOWN_ROWS,)
+            found += [(each, how) for how in rows if any(fits(how.when, given) for given in self.settings_of(each))]
+        return found
 
     def settings_of(self, name: str) -> list[dict[str, object]]:
         """Parameters of a task with the component's defaults, once for each variant that some party was given."""

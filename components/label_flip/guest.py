@@ -35,6 +35,7 @@ from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
 from ..common.preflight import Preflight, PrivateReason, Refusal, about_settings, show_summary
 from ..common.provenance import check_source
+from ..common.row_origin import refuse_mixed_rows
 from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
@@ -157,6 +158,7 @@ class LabelFlipGuestPreflight(Preflight):
 
     def check(self) -> Document:
         frames.check_guest_table(self.frame)
+        refuse_mixed_rows(labels_alone=True)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
         if has_synthetic_rows(self.frame):
             raise Refusal(

@@ -28,7 +28,7 @@ LIMITS = (
 
 def add_check(commands: Commands) -> None:
     text = "say which party could learn what in a job, before it runs; nothing is run"
-    epilog = "Exit status: 0 no leak, 1 a leak or no job to check, 3 a component that nobody knows."
+    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a component that nobody knows."
     command = add_command(commands, "check", text, check, epilog=epilog)
     command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
     text = "the verdict with label_flip behind a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
@@ -39,17 +39,23 @@ def add_check(commands: Commands) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    from fate_dp.components.disclosure.tracing import trace
-    from fate_dp.components.disclosure.verdicts import Change, status
+    from fate_dp.components.disclosure.tracing import Walk, trace
+    from fate_dp.components.disclosure.verdicts import LEAK, Change, status
+
+    from ..report.guarantees import broken_promises
 
     change = Change.parse(options.what_if) if options.what_if is not None else None
     plan = named_plan(options)
     disclosure = trace(plan if change is None else change.apply(plan))
+    refused = broken_promises(Walk(disclosure.plan))
+    found = LEAK if refused else status(disclosure)
     if options.json:
-        print(json.dumps(document(disclosure), indent=2))
+        print(json.dumps({**document(disclosure), "status": found, "refused": refused}, indent=2))
     else:
         show(disclosure, wide_console(), whole=options.all)
-    return status(disclosure)
+        for sentence in refused:
+            print(f"REFUSED: {sentence}")
+    return found
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:

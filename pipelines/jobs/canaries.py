@@ -5,14 +5,15 @@ their coins fell. Whoever knows the coins can tell canaries from people, so that
 leave it as counts alone. Canaries of a table are made once: coins that were tossed after a job say nothing of it.
 
 - ``labels``: existing records get a label by a fair coin among two classes. Their own labels are lost to the training.
-- ``records``: made-up records join, each with probability one half. Each column of a canary is the value of another
-  record, so that no canary is anybody, and its label is a fair coin of its own.
+- ``records``: made-up records join, each with probability one half. Values are drawn from public ranges and labels by fair
+  coins of their own, so that canaries say nothing of any record, and a replaced record replaces no canary.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from .party_ledgers import make_home
 SCHEMA = 1
 MIN_CANARIES = 10
 PREFIX = "canary-"
+UNNAMED = (-1.0, 1.0)
 DAMAGED = "The file {} is no list of canaries of this version; nothing can be audited with it."
 
 
@@ -87,6 +89,8 @@ class Planting:
         kind: `Kind`.
         count: how many coins are tossed.
         id_name: name of the id column.
+        ranges: for ``records`` by column, what values are drawn from: lowest and highest, of whole numbers if both are whole
+            (int). `UNNAMED` for a column that is not among them. They must not be read off the table.
     """
 
     csv: Path
@@ -95,6 +99,7 @@ class Planting:
     kind: str = Kind.LABELS
     count: int = 1000
     id_name: str = "id"
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def file_of(home: Path, table: str) -> Path:
@@ -155,7 +160,15 @@ def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tu
 
     classes, count = _classes(table, label), planting.count
     columns = [name for name in table if name not in (planting.id_name, label)]
-    made = {name: table[name].iloc[uniform_below(len(table), count, rng)].to_numpy() for name in columns}
+    unknown = sorted(set(planting.ranges) - set(columns))
+    if unknown:
+        raise InvalidArgument(f"ranges must name feature columns of {planting.csv}, got {unknown[0]!r}. Leave it out.")
+    try:
+        for name in columns:
+            pandas.to_numeric(table[name])
+    except ValueError as error:
+        raise InvalidArgument(f"The file {planting.csv} has a column of texts; canaries need numbers.") from error
+    made = {name: _drawn(planting.ranges.get(name, UNNAMED), count, rng) for name in columns}
     labels = [classes[int(coin > 0)] for coin in fair_coins(count, rng)]
     ids = [f"{PREFIX}{open_stream(rng).integer(64):016x}" for _ in range(count)]
     coins = fair_coins(count, rng)
@@ -163,19 +176,23 @@ def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tu
     changed = pandas.concat([table, drawn[coins > 0]], ignore_index=True)
     # In a secret order: a position would tell canaries from people.
     changed = changed.iloc[_places(len(changed), len(changed), rng)]
-    try:
-        rows = tuple(map(tuple, drawn[columns].astype(float).to_numpy().tolist()))
-    except ValueError as error:
-        raise InvalidArgument(f"The file {planting.csv} has a column of texts; canaries need numbers.") from error
     return changed, {
         "kind": str(Kind.RECORDS),
         "ids": tuple(ids),
         "coins": tuple(coins.tolist()),
         "classes": classes,
         "columns": tuple(columns),
-        "rows": rows,
+        "rows": tuple(map(tuple, drawn[columns].astype(float).to_numpy().tolist())),
         "labels": tuple(labels),
     }
+
+
+def _drawn(limits: tuple[float, float], count: int, rng: Rng) -> list[str]:
+    """``count`` uniform numbers within limits, as they stand in a file."""
+    low, high = limits
+    if isinstance(low, int) and isinstance(high, int):
+        return [str(low + int(step)) for step in uniform_below(high - low + 1, count, rng)]
+    return [repr(low + (high - low) * float(step) / 2.0**53) for step in uniform_below(2**53, count, rng)]
 
 
 def _places(records: int, count: int, rng: Rng) -> np.ndarray:

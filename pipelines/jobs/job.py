@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 BY_COMPONENT = {
     "data_split": "{task} would split rows that {smote} has over-sampled; put data_split before smote.",
+    "keyed_split": "{task} would split rows that {smote} has over-sampled; put keyed_split before smote.",
     "label_flip": "{task} would flip labels after {smote} has made rows from the true ones; put label_flip before smote.",
     "smote": "{task} would over-sample rows that {smote} has over-sampled; one of the two is enough.",
 }

@@ -7,24 +7,35 @@ guarantees must not be complete by chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import fate_dp.components
 import fate_dp.privacy
+from fate_dp.components.common.row_origin import mixed_rows
 from fate_dp.components.disclosure import declaration
-from fate_dp.components.disclosure.declaration import ComponentDisclosure
+from fate_dp.components.disclosure.declaration import ComponentDisclosure, fits
+from fate_dp.components.disclosure.tracing import Walk
 from fate_dp.privacy import declared
 from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
 
 COMPONENTS = Path(fate_dp.components.__file__).parent
+ENTRY_POINTS = "fate.ext.component_desc"
 NO_EVENT = "none"
+NO_PROMISE = (NO_EVENT, "NotPrivate", "RandomizedResponse")
+"""Events of promises that no step on a table makes: flips keep theirs, and label_flip has another one."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """One statement of a component: who is protected from whom, and by what formula (LaTeX)."""
+    """One statement of a component: who is protected from whom, and by what formula (LaTeX).
+
+    ``when`` has settings for which it holds, as of `declaration.Shown`.
+    """
 
     guarantee: str
     unit: str
@@ -32,6 +43,7 @@ class Promise:
     observers: tuple[str, ...]
     formula: str
     event: str
+    when: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,12 @@ RULES = declared.Rules(
 )
 
 
+def component_names() -> list[str]:
+    """Components of FATE-DP that FATE discovers."""
+    points = metadata.entry_points(group=ENTRY_POINTS)
+    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
+
+
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
     """The declaration of one component; raises InvalidArgument for none, or one incomplete or of another component."""
     content, where = declared.read(folder / name / "guarantee.yaml")
@@ -105,3 +123,19 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
         raise InvalidArgument.of(f"component in {where}", guarantee.component, repr(name))
     declaration.check(guarantee.disclosure, name, where)
     return guarantee
+
+
+def broken_promises(walk: Walk) -> list[str]:
+    """Why tasks of ours would refuse a job: a sentence for each that promises what its rows do not bear."""
+    found = []
+    for name in walk.order:
+        component = walk.plan.task(name).component
+        if component in component_names() and walk.stage_of(name) != "predict":
+            promises = [
+                promise.unit == "label"
+                for promise in component_guarantee(component).promises
+                if promise.event not in NO_PROMISE and any(fits(promise.when, each) for each in walk.settings_of(name))
+            ]
+            # What a promise for records needs is more than what one for labels does.
+            found += [mixed_rows(walk, name, labels_alone=all(promises))] if promises else []
+    return [sentence for sentence in found if sentence is not None]

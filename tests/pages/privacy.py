@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from fate_dp.components.disclosure.declaration import (
     disclosure_of,
 )
 from fate_dp.pipelines.report import guarantees
+from fate_dp.pipelines.report.guarantees import component_names
 
 from . import mechanisms
 from .computed_tables import TABLES, ComputedTable, markdown_table
@@ -49,12 +49,6 @@ refuse it.
 """
 MECHANISMS = "Functions of `fate_dp.privacy`. [Proofs](../proofs-privacy.md) are on a page of their own."
 TABLES_AND_RULES = "Tables that the library computes, and rules in print or in common use that do not hold."
-
-
-def component_names() -> list[str]:
-    """Components of FATE-DP that FATE discovers."""
-    points = metadata.entry_points(group="fate.ext.component_desc")
-    return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
 
 
 def privacy_pages() -> dict[str, str]:

@@ -92,6 +92,21 @@ def test_made_up_records_join_by_their_coins_in_a_secret_order(tmp_path, csv):
     assert canaries.columns == ("a", "b") and len(canaries.rows) == 200
 
 
+def test_made_up_records_are_drawn_from_public_ranges_and_hold_nothing_of_any_record(tmp_path, csv):
+    ranges, found = {"a": (18, 100)}, []
+    for number, replaced in enumerate((False, True)):
+        table = pd.read_csv(csv)
+        if replaced:
+            table.loc[0, ["a", "b"]] = 999.0
+        table.to_csv(tmp_path / f"{number}.csv", index=False)
+        planting = Planting(tmp_path / f"{number}.csv", tmp_path / "out.csv", SOURCE, "records", 200, ranges=ranges)
+        found.append(plant(tmp_path / f"parties_{number}", PARTY, planting, ReproducibleStream(8)))
+    assert found[0].rows == found[1].rows
+    first, second = np.array(found[0].rows).T
+    assert set(first) <= set(range(18, 101)) and len(set(first)) > 60
+    assert -1 <= second.min() < -0.9 and 0.9 < second.max() <= 1 and abs(second.mean()) < 0.2
+
+
 def test_flips_of_a_job_are_consistent_with_their_epsilon_and_the_certificate_can_be_computed_again(tmp_path, csv):
     planted(tmp_path, csv)
     released(tmp_path)
@@ -287,6 +302,7 @@ def test_the_control_of_a_training_memorises_what_it_can():
         ({"source": "bank/loans/z"}, "has no column 'z'"),
         ({"source": "bank/loans/a"}, "must be 2, which coins choose between, got"),
         ({"id_name": "key"}, "has no column 'key'"),
+        ({"kind": "records", "ranges": {"z": (0, 1)}}, "ranges must name feature columns"),
     ],
 )
 def test_what_cannot_be_planted_is_refused_and_nothing_is_written(tmp_path, csv, changes, sentence):

@@ -22,10 +22,9 @@ from fate_dp.components.common.wire.codec import MEMORY_FOR_ANY
 from fate_dp.components.common.wire.kinds import Rows
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.pipelines import clients
-from fate_dp.pipelines.report.guarantees import component_guarantee
+from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 from fate_dp.privacy.events import OBSERVERS, RELATIONS, UNITS
 from tests.pages.parameters import kind_of
-from tests.pages.privacy import component_names
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.parent.name for path in Path(fate_dp.components.__file__).parent.glob("*/component.py"))

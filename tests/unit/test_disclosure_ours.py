@@ -13,8 +13,7 @@ from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.disclosure.declaration import FLIPPED, INPUT, MODEL, SHUFFLER, disclosure_of
 from fate_dp.components.disclosure.tracing import trace
-from fate_dp.pipelines.report.guarantees import component_guarantee
-from tests.pages.privacy import component_names
+from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 
 ROOT = Path(__file__).parents[2]
 NAMES = component_names()

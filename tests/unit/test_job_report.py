@@ -45,13 +45,14 @@ def shows(what, of, to, learns, form="clear", **more):
 
 
 DECLARED = [
-    ComponentDisclosure("reader", ("default",), {}, (), ()),
-    ComponentDisclosure("psi", ("default",), {}, (), (shows("ids", ("guest", "host"), ("guest", "host"), "some"),)),
-    ComponentDisclosure("label_flip", ("default",), {"epsilon": 2.0}, (Output(("output_data",), "flipped"),), ()),
+    ComponentDisclosure("reader", ("default",), {}, (), (), ()),
+    ComponentDisclosure("psi", ("default",), {}, (), (), (shows("ids", ("guest", "host"), ("guest", "host"), "some"),)),
+    ComponentDisclosure("label_flip", ("default",), {"epsilon": 2.0}, (Output(("output_data",), "flipped"),), (), ()),
     ComponentDisclosure(
         "dp_hetero_lr",
         ("train",),
         {"train_scores": False},
+        (),
         (),
         (
             shows("labels", ("guest",), ("host",), "every", instead="put label_flip before it"),

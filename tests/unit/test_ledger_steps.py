@@ -99,7 +99,7 @@ def test_a_release_key_names_one_release_only(ledger, change):
     assert dump(ledger.path) == before
     assert str(caught.value) == (
         "release_key 'draw' names another release in the ledger, of the dataset bank/loans. Give every "
-        "draw needs a name of its own."
+        "draw a name of its own."
     )
 
 

@@ -11,9 +11,10 @@ import yaml
 
 from fate_dp.components.disclosure import declaration
 from fate_dp.pipelines.report import guarantees
+from fate_dp.pipelines.report.guarantees import component_names
 from fate_dp.privacy.validation import InvalidArgument
 from tests.pages import computed_tables, mechanisms
-from tests.pages.privacy import LISTS, component_names, privacy_pages
+from tests.pages.privacy import LISTS, privacy_pages
 
 ROOT = Path(__file__).parents[2]
 
