@@ -29,6 +29,16 @@ MUTANTS = (
         ("labels,) if labels else ()", "labels,) if labels == LABELS else ()"),
     ),
     _mutant(
+        "rows that data_split or sample chose bear a promise",
+        "components.common.row_origin:mixed_rows",
+        ("if how.reads == LABELS or not labels_alone:", "if False:"),
+    ),
+    _mutant(
+        "a promise for labels bears rows that were chosen by labels",
+        "components.common.row_origin:mixed_rows",
+        ("if how.reads == LABELS or not labels_alone:", "if not labels_alone:"),
+    ),
+    _mutant(
         "a total counts parties by what they are called in vertical jobs",
         f"{TOTALS}:TotalsView",
         ("self.observer == EVERYBODY or", "self.observer == EVERYBODY and {'guest', 'host'} & {*event.observers} or"),

@@ -25,7 +25,7 @@ from .world import Fault, Job, PartyId, Played, Table, place_key, play, uploaded
 
 Step = dict[str, Any]
 DELTA = 1e-6
-NAMES = {"keyed_split": "psi"}
+
 PLAYED = count(1)
 SLACK, LEAST = 1.01, 2e-3
 """Relative and in nats: what roundings and grids of noise may take away from a total."""
@@ -122,7 +122,10 @@ class Playing:
             try:
                 refusal = self._task(job, task, outputs, step["horizontal"])
             except Unfit as reason:
-                refusal = f"unfit: {reason}"
+                # Nobody refused it: it is no job.
+                self.report.jobs -= 1
+                self.report.told.append(f"{job.name} {task['name']}: {reason}")
+                return
             told = f"{job.name} {task['name']} ({task['component']})"
             self.report.told.append(f"{told}: {refusal or 'ok'}")
             if refusal:
@@ -226,7 +229,7 @@ class Playing:
             namespace, name = task["tables"][party[1]].split("/")
             parameters = {"namespace": namespace, "name": name}
         stage = "train" if task["component"].startswith("dp_") else "default"
-        component = NAMES.get(task["component"], task["component"])
+        component = task["component"]
         document = {"component": component, "stage": stage, "parameters": parameters}
         document["input_artifacts"] = {"data": data, "model": models}
         writers = {}
