@@ -360,15 +360,20 @@ def _align(draft: JobDraft) -> bool:
     return True
 
 
+def _keyed(rng: random.Random) -> Step:
+    return {"salt": f"salt {rng.randrange(3)}", "test_share": rng.choice([0.1, 0.3])}
+
+
 def _split(draft: JobDraft) -> bool:
     node = draft.node()
     assert node is not None
     component = draft.rng.choice(["data_split", "keyed_split", "keyed_split"])
     if component in draft.without:
         return False
-    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.6, 0.8])}
+    parameters = _keyed(draft.rng)
     if component == "data_split":
-        parameters["stratified"] = draft.rng.random() < 0.5
+        train_size, stratified = draft.rng.choice([0.6, 0.8]), draft.rng.random() < 0.5
+        parameters = {"random_state": draft.rng.randrange(3), "train_size": train_size, "stratified": stratified}
     task = draft.add(component, {"input_data": node.channel}, parameters)
     for part in ("test", "train"):
         draft.made(node, task, f"{part}_output_data")
@@ -380,7 +385,7 @@ def _mix(draft: JobDraft) -> bool:
     first, second = draft.node(), draft.node()
     if first is None or second is None or first is second:
         return False
-    parameters = {"random_state": draft.rng.randrange(3), "train_size": draft.rng.choice([0.6, 0.9])}
+    parameters = _keyed(draft.rng)
     parts = [draft.add("keyed_split", {"input_data": node.channel}, parameters) for node in (first, second)]
     channels = [[parts[0], "train_output_data"], [parts[1], "test_output_data"]]
     task = draft.add("union", {"input_data_list": channels})
@@ -392,7 +397,8 @@ def _mix(draft: JobDraft) -> bool:
 def _sample(draft: JobDraft) -> bool:
     node = draft.node()
     assert node is not None
-    parameters = {"random_state": draft.rng.randrange(3), "by_label": draft.rng.random() < 0.5}
+    frac = {"0": 1.0, "1": 0.66} if draft.rng.random() < 0.5 else 0.7
+    parameters = {"random_state": draft.rng.randrange(3), "frac": frac}
     task = draft.add("sample", {"input_data": node.channel}, parameters)
     draft.made(node, task)
     return True

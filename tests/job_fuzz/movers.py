@@ -55,8 +55,8 @@ def keyed_split(inputs: Inputs, task: Mapping[str, Any], horizontal: bool) -> Ou
     given = task["parameters"]
 
     def chosen(table: Table) -> tuple[list[int], None]:
-        sides = [seeded(given["random_state"], each).random() for each in table.ids]
-        return [at for at, side in enumerate(sides) if side < given["train_size"]], None
+        sides = [seeded(given["salt"], each).random() for each in table.ids]
+        return [at for at, side in enumerate(sides) if side >= given["test_share"]], None
 
     return _divided(inputs, chosen, horizontal)
 
@@ -68,10 +68,10 @@ def sample(inputs: Inputs, task: Mapping[str, Any], horizontal: bool) -> Outputs
     def chosen(table: Table) -> tuple[list[int], str]:
         places = list(range(len(table.ids)))
         seeded(given["random_state"]).shuffle(places)
-        if given["by_label"] and table.label:
+        if isinstance(given["frac"], dict) and table.label:
             ones = [at for at in places if table.frame[table.label][at] == 1]
             return sorted(set(places) - set(ones[::3])), _by_labels(table)
-        return places[: round(len(places) * 0.8)], BY_PLACE
+        return places[: round(len(places) * 0.7)], BY_PLACE
 
     divided = _divided(inputs, chosen, horizontal)
     return {party: {"output_data": parts["train_output_data"]} for party, parts in divided.items()}
