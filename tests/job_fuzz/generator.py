@@ -112,12 +112,17 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         drawn = rng.random()
         if drawn < 0.18:
             upload(again=rng.random() < 0.5)
-        elif drawn < 0.28:
+        elif drawn < 0.31:
             table = rng.choice(uploads)
             made.append(
-                {"do": "cap", "party": table["party"], "columns": table["columns"], "epsilon": rng.choice(SOME_CAPS)}
+                {
+                    "do": "cap",
+                    "party": table["party"],
+                    "columns": table["columns"],
+                    "epsilon": rng.choice(SOME_CAPS[:2]),
+                }
             )
-        elif drawn < 0.31:
+        elif drawn < 0.34:
             made.append({"do": "lose_key", "party": rng.choice(PARTIES)})
         else:
             job = _job(rng, uploads, without)
@@ -154,7 +159,7 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
 
 
 def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> Step | None:
-    horizontal = rng.random() < 0.2
+    horizontal = rng.random() < 0.25
     labelled = [each for each in uploads if each["label"]]
     own = rng.choice(labelled[-3:] if rng.random() < 0.5 else labelled)
     alike = [each for each in uploads if each["party"] != own["party"]]
@@ -190,7 +195,8 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
     drawn = rng.choices([*known], [*known.values()], k=40) if known else []
-    if rng.random() < 0.3 and not horizontal and known.keys() >= set(CHAIN):
+    derived = rng.random() < 0.3 and not horizontal and known.keys() >= set(CHAIN)
+    if derived:
         # What chance hardly ever brings together.
         drawn = [*CHAIN, *(["mix"] if rng.random() < 0.8 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
         length += len(CHAIN)
@@ -202,6 +208,10 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         return None
     if rng.random() < 0.12:
         last["fault"] = {"party": rng.randrange(3), "write": rng.randint(1, 6), "after": rng.random() < 0.5}
+    # What nothing but the files of a job can tell does not occur in jobs without them.
+    told = {"data_split", "sample", "feature_scale"} & {task["component"] for task in draft.tasks}
+    kept = any(name.startswith("kept/") for name in tables.values())
+    blind = not told and not kept and rng.random() < (0.5 if derived else 0.1)
     spare = [party for party in spare if party != draft.shuffler]
     arbiter = rng.choice([ARBITER, *spare])
     return {
@@ -210,6 +220,7 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         "hosts": [*hosts, *([draft.shuffler] if draft.shuffler else [])],
         "arbiter": arbiter,
         "horizontal": horizontal,
+        "blind": blind,
         "tasks": draft.tasks,
     }
 
@@ -334,7 +345,7 @@ def _train_in_rounds(draft: JobDraft, component: str) -> bool:
     parameters = {
         "records": 400,
         "epsilon": draft.epsilon(),
-        "rounds": draft.rng.choice([1, 2]),
+        "rounds": draft.rng.choice([1, 2, 2]),
         "relation": draft.rng.choice(["add_or_remove", "replace_one"]),
     }
     draft.add(component, {"input_data": node.channel}, parameters)

@@ -113,7 +113,7 @@ class Playing:
     def job(self, number: int, step: Step) -> None:
         # A path of its own: a process remembers what it has read of a job.
         folder = self.home / f"jobs of {next(PLAYED)}"
-        job = Job(number, step["guest"], step["hosts"], step["arbiter"], folder)
+        job = Job(number, step["guest"], step["hosts"], step["arbiter"], folder, step["blind"])
         for _, party in job.parties:
             self._key(party)
         self.report.jobs += 1

@@ -132,13 +132,14 @@ def uploaded(step: Mapping[str, Any]) -> Table:
 
 @dataclass
 class Job:
-    """One job on the way: its parties, and where their files of it lie."""
+    """One job on the way: its parties, and where their files of it lie, which a ``blind`` one's processes do not find."""
 
     number: int
     guest: str
     hosts: list[str]
     arbiter: str | None
     folder: Path
+    blind: bool = False
 
     @property
     def name(self) -> str:
@@ -203,7 +204,7 @@ def play(
     exchange = Exchange(tuple(parties))
 
     def party_plays(party: PartyId) -> None:
-        here.files, here.names, here.writes = files[party], set(), 0
+        here.files, here.names, here.writes = None if job.blind else files[party], set(), 0
         here.fault = fault if fault is not None and fault.party == party else None
         played.names[party] = here.names
         with exchange.turn_of(party):
