@@ -87,11 +87,11 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     made: list[Step] = []
     uploads: list[Step] = []
 
-    def upload(again: bool = False, **fixed: Any) -> None:
+    def upload(again: bool = False, of: int | None = None, **fixed: Any) -> None:
         """A new table; or some rows and columns of one that there is ``again``, under another name."""
         if again:
-            alike = rng.choice(uploads)
-            fixed = {key: alike[key] for key in ("party", "population", "label")}
+            alike = rng.choice(uploads) if of is None else uploads[of]
+            fixed |= {key: alike[key] for key in ("party", "population", "label")}
         step = _upload(rng, len(uploads), **fixed)
         if step["population"] == UNNAMED:
             # An operator who says nothing of row numbers has one table that they number.
@@ -105,32 +105,31 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
     kind = rng.choice("xxb")
     upload(party=PARTIES[0], population=population, label="y", kind=kind)
     upload(party=PARTIES[1], population=population, label=None, kind=kind, first=0, last=PEOPLE)
-    upload(again=rng.random() < 0.5)
-    for _ in range(100):
-        if len(made) == STEPS:
-            break
+    if rng.random() < 0.25:
+        # Two halves, which share no record until a job reads the whole.
+        upload(again=True, of=0, first=0, last=PEOPLE // 2)
+        upload(again=True, of=0, first=PEOPLE // 2, last=PEOPLE)
+    else:
+        upload(again=rng.random() < 0.5)
+    tries = iter(range(100))
+    while len(made) < STEPS and next(tries, None) is not None:
         drawn = rng.random()
         if drawn < 0.18:
             upload(again=rng.random() < 0.5)
-        elif drawn < 0.31:
-            table = rng.choice(uploads)
-            made.append(
-                {
-                    "do": "cap",
-                    "party": table["party"],
-                    "columns": table["columns"],
-                    "epsilon": rng.choice(SOME_CAPS[:2]),
-                }
-            )
-        elif drawn < 0.34:
-            made.append({"do": "lose_key", "party": rng.choice(PARTIES)})
-        else:
-            job = _job(rng, uploads, without)
-            if job is not None:
-                made.append(job)
-                if rng.random() < 0.2:
-                    uploads += _kept(rng, job, uploads, len(made))
+        elif drawn < 0.36:
+            made.append(_of_operator(rng, uploads))
+        elif (job := _job(rng, uploads, without)) is not None:
+            made.append(job)
+            uploads += _kept(rng, job, uploads, len(made)) if rng.random() < 0.2 else []
     return made
+
+
+def _of_operator(rng: random.Random, uploads: list[Step]) -> Step:
+    """A cap of a table, or a key that is lost."""
+    if rng.random() < 0.3:
+        return {"do": "lose_key", "party": rng.choice(PARTIES)}
+    table = rng.choice(uploads)
+    return {"do": "cap", "party": table["party"], "columns": table["columns"], "epsilon": rng.choice(SOME_CAPS[:2])}
 
 
 def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: Any) -> Step:
@@ -195,7 +194,10 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> St
         operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
     drawn = rng.choices([*known], [*known.values()], k=40) if known else []
-    derived = rng.random() < 0.3 and not horizontal and known.keys() >= set(CHAIN)
+    derived = rng.random() < 0.3 and not horizontal and known.keys() >= {*CHAIN}
+    if not derived and not horizontal and rng.random() < 0.1 and known.keys() >= {*WARM}:
+        drawn = [*WARM, *drawn]
+        length += len(WARM)
     if derived:
         # What chance hardly ever brings together.
         drawn = [*CHAIN, *(["mix"] if rng.random() < 0.8 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
@@ -258,7 +260,7 @@ def _train(draft: JobDraft) -> bool:
     scores = draft.rng.random() < 0.8
     models = [each.model for each in draft.nodes if each.model]
     inputs = {"input_data": node.channel}
-    if models and draft.rng.random() < 0.5:
+    if models and draft.rng.random() < 0.7:
         inputs["warm_start_model"] = list(draft.rng.choice(models))
     task = draft.add("dp_hetero_lr", inputs, {"train_scores": scores})
     node.model = (task, "output_model")
@@ -453,6 +455,8 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
 }
 CHAIN = ("label_flip", "dp_hetero_lr none", "flipback")
 """Makes derived labels."""
+WARM = (*CHAIN[:2], *CHAIN[:2])
+"""Goes on from a model of other flips."""
 BEHIND_CHAIN = ("dp_binning record", "label_count")
 MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
 HORIZONTAL = {
