@@ -103,12 +103,16 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
 
     population = rng.choice(POPULATIONS)
     kind = rng.choice("xxb")
-    upload(party=PARTIES[0], population=population, label="y", kind=kind)
-    upload(party=PARTIES[1], population=population, label=None, kind=kind, first=0, last=PEOPLE)
-    if rng.random() < 0.25:
-        # Two halves, which share no record until a job reads the whole.
+    pattern, whole = rng.choice(["halves", "alike", "alike", ""]), {"first": 0, "last": PEOPLE}
+    upload(party=PARTIES[0], population=population, label="y", kind=kind, **(whole if pattern == "halves" else {}))
+    upload(party=PARTIES[1], population=population, label=None, kind=kind, **whole)
+    if pattern == "halves":
+        # They share no record until a job reads the whole.
         upload(again=True, of=0, first=0, last=PEOPLE // 2)
         upload(again=True, of=0, first=PEOPLE // 2, last=PEOPLE)
+    elif pattern == "alike":
+        # For trainings of parties that have the same columns.
+        upload(party=rng.choice(PARTIES[1:]), label=rng.choice(["y", "z"]), columns=uploads[0]["columns"])
     else:
         upload(again=rng.random() < 0.5)
     tries = iter(range(100))
@@ -157,17 +161,26 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
     return step
 
 
-def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> Step | None:
-    horizontal = rng.random() < 0.25
-    labelled = [each for each in uploads if each["label"]]
+def _partners(
+    rng: random.Random, uploads: list[Step], labelled: list[Step], horizontal: bool
+) -> tuple[Step, dict[str, Step]]:
+    """A guest's table, and one that goes with it of every party that has such a one."""
     own = rng.choice(labelled[-3:] if rng.random() < 0.5 else labelled)
+    if horizontal:
+        own = rng.choice([each for each in labelled if each["columns"] == labelled[0]["columns"]])
     alike = [each for each in uploads if each["party"] != own["party"]]
     if horizontal:
         alike = [each for each in alike if each["label"] and each["columns"] == own["columns"]]
     else:
         alike = [each for each in alike if not each["label"] and each["population"] == own["population"]]
         alike = [each for each in alike if each["columns"][0][0] == own["columns"][0][0]]
-    by_party = {each["party"]: each for each in rng.sample(alike, len(alike))}
+    return own, {each["party"]: each for each in rng.sample(alike, len(alike))}
+
+
+def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> Step | None:
+    horizontal = rng.random() < 0.25
+    labelled = [each for each in uploads if each["label"]]
+    own, by_party = _partners(rng, uploads, labelled, horizontal)
     if not by_party:
         return None
     hosts = rng.sample(sorted(by_party), rng.randint(1, len(by_party)) if rng.random() < 0.4 else 1)
