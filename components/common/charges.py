@@ -35,7 +35,7 @@ from .federation import Context
 from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
 from .job_files import origin_of_this_task, tables_of_this_task
 from .preflight import PrivateReason
-from .row_origin import refuse_mixed_rows
+from .row_origin import refuse_mixed_rows, refuse_shown_labels
 from .vocabulary import LABEL
 
 Charged = list[tuple[Event, int]]
@@ -196,6 +196,8 @@ class Charges:
         What the rows of the table do not bear is refused to all parties alike.
         """
         refuse_mixed_rows(labels_alone=all(event.unit == LABEL for event, _ in events))
+        if self._labels is not None:
+            refuse_shown_labels(self._home.policy.job_check)
         claimed = self._claimed(events)
         for account in dict.fromkeys((name, event.unit) for name, event, _ in claimed):
             of_account = [(event, count) for name, event, count in claimed if (name, event.unit) == account]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from functools import cache
 
 from ..disclosure.declaration import FLIPPED, LABELS
-from ..disclosure.tracing import Walk
+from ..disclosure.tracing import Walk, trace
+from ..disclosure.verdicts import enforce, refusal_for_labels
 from .job_files import JobFiles
-from .preflight import Refusal
+from .preflight import Refusal, about_settings
 
 EXPECTED = ("The rows of {} must each depend on one uploaded row alone", "The rows of {} must not depend on labels")
 """Of a promise for records, and of one for labels alone."""
@@ -24,6 +25,18 @@ def refuse_mixed_rows(labels_alone: bool) -> None:
     sentence = None if files is None else _refusal(files, labels_alone)
     if sentence is not None:
         raise Refusal(sentence)
+
+
+def refuse_shown_labels(job_check: str) -> None:
+    """Refuse, as the party's policy says, a job in which another task shows true labels that a step of it protects.
+
+    Jobs come past ``run_job``, too: from another party's client, or from FATE's own.
+    """
+    files = JobFiles.of_this_task()
+    plan = None if files is None else files.plan() or files.so_far()
+    if plan is not None and plan.dag.get("parties"):
+        with about_settings():
+            enforce(job_check, refusal_for_labels(trace(plan)))
 
 
 def labels_were_flipped() -> bool:

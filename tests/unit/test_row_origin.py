@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fate_dp.components.common.preflight import Refusal
-from fate_dp.components.common.row_origin import labels_were_flipped, refuse_mixed_rows
+from fate_dp.components.common.row_origin import labels_were_flipped, refuse_mixed_rows, refuse_shown_labels
 from fate_dp.components.disclosure.declaration import FLIPPED, catalogue, disclosure_of
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.report.guarantees import component_names
@@ -29,6 +29,27 @@ class Job:
             made = {"input_data": [{"metadata": {"source": source}}]} if source else {}
             self.write(name, "task", component, parameters, stage, made)
         self.arguments = ["fate", "--config", str(self.party / task / "0" / "input" / "task_parameters.yaml")]
+
+    def submitted(self, tasks, **parties):
+        """The job's DAG, which FATE-Flow keeps where the job was submitted."""
+        named = [{"role": role, "party_id": [party]} for role, party in parties.items()]
+        made = {
+            name: {
+                "component_ref": component,
+                "parameters": parameters,
+                "inputs": {
+                    "data": {
+                        "input_data": {
+                            "task_output_artifact": [
+                                {"producer_task": each, "output_artifact_key": "output_data"} for each in producers
+                            ]
+                        }
+                    }
+                },
+            }
+            for name, (component, parameters, *producers) in tasks.items()
+        }
+        (self.party.parents[1] / "dag.yaml").write_text(yaml.safe_dump({"dag": {"parties": named, "tasks": made}}))
 
     def write(self, name, kind, component, parameters, stage, inputs):
         folder = self.party / name / "0" / "input"
@@ -108,7 +129,9 @@ READ_LABELS = {
 @pytest.fixture
 def job(tmp_path, monkeypatch):
     def lay(tasks, **more):
-        monkeypatch.setattr(sys, "argv", Job(tmp_path, dict(tasks), **more).arguments)
+        laid = Job(tmp_path, dict(tasks), **more)
+        monkeypatch.setattr(sys, "argv", laid.arguments)
+        return laid
 
     return lay
 
@@ -260,3 +283,17 @@ def test_every_component_says_what_its_rows_depend_on():
     for name in (*component_names(), *catalogue()):
         for how in disclosure_of(name).rows:
             assert how.instead[0].islower() and not how.instead.endswith("."), how
+
+
+def test_labels_that_another_task_shows_are_protected_by_no_step(job):
+    tasks = {
+        "reader_0": READER,
+        "hetero_feature_binning_0": ("hetero_feature_binning", {}, "reader_0"),
+        "step": ("dp_scorecard", {"privacy": "label", "epsilon": 1.0}, "reader_0"),
+    }
+    laid = job(behind())
+    refuse_shown_labels("refuse")
+    laid.submitted(tasks, guest="9999", host="10000")
+    with pytest.raises(Refusal, match="can read every true label"):
+        refuse_shown_labels("refuse")
+    refuse_shown_labels("off")
