@@ -87,6 +87,7 @@ def start(seed):
 LABELS = {"privacy": "label", "epsilon": 1.0, "delta": 1e-6}
 CAP_1 = f"label_sources: {{{SOURCE}: {{cap: 1.0}}}}\n"
 MODEL = {"init_param": start(1), "epochs": 2, "tol": 0, "flipback": {"mode": "none"}, "train_scores": True}
+TWO_CAPS = f"label_sources: {{{SOURCE}: {{cap: 4}}, {OTHER}: {{cap: 1.4}}}}\n"
 ONE_CAP = "default_label_cap: 1.0\ndefault_dataset_cap: {epsilon: 1.0, delta: 1.0e-5}\n"
 NOISE = {"public": True, "tol": 0, "train_scores": False, "privacy": "record", "epochs": 2}
 NOISE["by_party"] = {party: {"epsilon": 1.0} for party in PAIR}
@@ -107,6 +108,12 @@ ALLOWED = {
         PAIR,
         "one cap",
     ),
+    "a source with a small cap": Scenario(
+        with_policy,
+        {"inner": flip, "policy": TWO_CAPS, "tables": TABLES, "epsilon": 0.5, "source": OTHER, "declared": False},
+        PAIR,
+        "two caps",
+    ),
     "labels binned": Scenario(
         with_policy, {"inner": binned, "policy": ONE_CAP, "tables": TABLES, **RANGES, **LABELS}, PAIR, "two roles"
     ),
@@ -120,6 +127,9 @@ REFUSED = {
         carded_union, {"privacy": "record", "epsilon": 1.0, "delta": 1e-6}, PAIR, "derived"
     ),
     "bins of spent labels": Scenario(binned, {"tables": TABLES, **RANGES, **LABELS}, PAIR, "one cap"),
+    "flips under the larger cap": Scenario(
+        flip, {"tables": part(slice(0, 100)), "epsilon": 1.0, "declared": False}, PAIR, "two caps"
+    ),
     "trees on binned labels": Scenario(
         homo_gbdt_parties.train,
         {"tables": HORIZONTAL, "other_columns": {"range": [-3, 3], "bins": 6}, "epsilon": 0.98, **TREES},
@@ -151,6 +161,7 @@ def test_what_leads_there_is_allowed(runs, name):
         ("scorecard of all but one derived label", "The labels went through flipback"),
         ("bins of spent labels", f"The label source {SOURCE} has spent epsilon 0.999999, this step asks for"),
         ("trees on binned labels", "total"),
+        ("flips under the larger cap", "this job asks for 1 (total 1.5), and the cap is 1.4"),
     ],
 )
 def test_it_is_refused_at_every_party(runs, name, why):

@@ -259,7 +259,7 @@ def test_a_single_masked_message_is_not_a_sum():
     "change, sentence",
     [
         ({"privacy": "client"}, "privacy client and 1 local steps"),
-        ({"model": {"name": "cnn"}}, "The model is cnn"),
+        ({"model": {"name": "cnn"}}, r"model must be logistic_regression or mlp, whose rounds are read, got 'cnn'\."),
         ({"batch_size": RECORDS / 2}, "draw some 40 of 80 records by coins"),
     ],
 )

@@ -93,7 +93,7 @@ def test_noise_of_a_reproducible_stream_is_charged_as_not_private():
     [
         ((0.0, 1, 1, 1), "noise_multiplier must be .*, got 0.0"),
         ((1.0, -1, 1, 1), "own_columns must be .*, got -1"),
-        ((1.0, 0, 0, 1), "both 0"),
+        ((1.0, 0, 0, 1), r"own_columns and label_columns must be at least one column together, got \(0, 0\)\."),
         ((1.0, 1, 1, 0), "counts must be .*, got 0"),
         ((2.0**31, 1, 1, 1), "must be at most"),
     ],
@@ -171,7 +171,7 @@ def test_the_expected_counts_of_flipped_labels_are_reverted_to_the_true_ones(eps
     [
         (lambda: BinTable([], []), "at least one bin"),
         (lambda: BinTable([1], [math.nan]), "others must be"),
-        (lambda: BinTable([1], [1, 2]), "others has 2 numbers"),
+        (lambda: BinTable([1], [1, 2]), "number of others must be 1, one for each bin, got 2"),
         (lambda: weight_of_evidence(BinTable([1], [1]), 0), "smoothing must be .*, got 0"),
     ],
 )

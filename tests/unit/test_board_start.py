@@ -124,7 +124,7 @@ def test_the_servers_own_password_file_may_be_the_users(start, home, capsys):
 @pytest.mark.parametrize("user", ["", "a b", "a\\b", "é"])
 def test_a_user_that_a_properties_file_would_change_is_refused(start, user, capsys):
     assert start("--user", user) == 1
-    assert "is not allowed; give printable characters" in capsys.readouterr().err
+    assert "The user must be printable characters" in capsys.readouterr().err
 
 
 def test_a_flow_that_knows_its_clients_is_refused(start, home, monkeypatch, capsys):

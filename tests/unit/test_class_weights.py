@@ -73,8 +73,8 @@ def test_weights_before_clipping_leave_the_sensitivity_as_it_is_also_when_the_la
         ([0], {0: 0.0, 1: 1.0}, 3, "prior of class 0 must be a finite number greater than 0, got 0.0."),
         ([0], {0: 0.5, 1: True}, 3, "prior of class 1 must be a finite number greater than 0, got True."),
         ([0], PRIOR, 0, "maximum must be a finite number greater than 0, got 0."),
-        ([0], PRIOR, float("inf"), "maximum must be a number greater than 0, got inf."),
-        ([0], PRIOR, True, "maximum must be a number greater than 0, got True."),
+        ([0], PRIOR, float("inf"), "maximum must be a finite number greater than 0, got inf."),
+        ([0], PRIOR, True, "maximum must be a finite number greater than 0, got True."),
     ],
 )
 def test_what_gives_no_weights_is_refused(labels, prior, maximum, sentence):

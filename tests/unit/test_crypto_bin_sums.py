@@ -65,7 +65,7 @@ def test_only_blinded_ciphertexts_leave_and_none_is_sent_twice():
         (lambda: encrypt_bits(np.array([0.0]), PRIVATE.encryption(), 2), "each 0 or 1"),
         (lambda: add_by_bin(np.array([[3]]), b"", 3, PUBLIC), "bins from 0 to 2"),
         (lambda: add_by_bin(np.array([[-1]]), b"", 3, PUBLIC), "bins from 0 to 2"),
-        (lambda: add_by_bin(np.array([[0]]), b"", 3, PUBLIC), "Received 0 ciphertexts for 1 rows"),
+        (lambda: add_by_bin(np.array([[0]]), b"", 3, PUBLIC), "Ciphertexts must be one for each of 1 rows, got 0"),
         (lambda: open_bin_sums([], 3, table_layout(4, 1, PUBLIC), PRIVATE), "Received 0 masked sums"),
         (lambda: table_layout(0, 1, PUBLIC), "rows must be .*, got 0"),
     ],

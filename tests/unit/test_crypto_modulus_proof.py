@@ -42,18 +42,18 @@ def test_honest_keys_pass_with_a_proof_of_7_kilobytes(primes):
 
 def test_the_square_of_a_prime_is_refused():
     """Under n = P^2 no mask and no r^n touches (1 + P)^e: its owner read 33 rows of a column from one answer."""
-    refused(prime(1024) ** 2, "is a power of a number")
-    refused(prime(683) ** 3, "is a power of a number")
+    refused(prime(1024) ** 2, "product of different primes, got a power")
+    refused(prime(683) ** 3, "product of different primes, got a power")
 
 
 def test_a_small_factor_is_refused():
-    refused(3 * prime(2047), "has a factor below 2\\^16")
-    refused(65_521 * prime(2033), "has a factor below 2\\^16")
+    refused(3 * prime(2047), "got a factor below 2\\^16")
+    refused(65_521 * prime(2033), "got a factor below 2\\^16")
 
 
 def test_even_and_prime_numbers_are_refused():
-    refused(2 * prime(2047), "is even or prime")
-    refused(prime(2048), "is even or prime")
+    refused(2 * prime(2047), "got an even number or a prime")
+    refused(prime(2048), "got an even number or a prime")
 
 
 def with_common_factor():

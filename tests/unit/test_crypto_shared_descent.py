@@ -375,5 +375,5 @@ def test_update_rules_that_are_none_are_refused(params, message):
 def test_where_torch_computes_does_not_matter_and_rates_come_from_the_schedule():
     params = {"lr": 9.0, "foreach": True, "fused": None, "maximize": False, "momentum": 0.5}
     assert UpdateRule.from_sgd(params, [0.1, 0.3]) == UpdateRule((0.1, 0.3), momentum=0.5)
-    with pytest.raises(ValueError, match="the learning rate is nan"):
+    with pytest.raises(ValueError, match="the learning rate must be finite and not negative, got nan"):
         UpdateRule.from_sgd({}, [0.1, float("nan")])

@@ -43,7 +43,7 @@ def test_requested_port(taken_port):
     with pytest.raises(FlowServerError, match=f"Port {taken_port} .* is taken .* pass a free one with --port"):
         check_requested_port(taken_port)
     for port in (0, 80, 65536):
-        with pytest.raises(FlowServerError, match="choose one from 1024 to 65535"):
+        with pytest.raises(FlowServerError, match="The port must be from 1024 to 65535, got"):
             check_requested_port(port)
 
 
@@ -212,7 +212,7 @@ def test_common_status():
     [
         ("x,y\n1,0\n", "has no id column 'id'; name it with --id: its columns are x, y"),
         ("id,x\n1,0\n", "has no label column 'y'"),
-        ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3; ids must not repeat"),
+        ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3. Keep one row for each id"),
         ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
         ("id,y,x,x\na,0,1,2\n", "has the column 'x' more than once"),
         ("id,y,x\na,0,nan\n", "has 'nan' as feature 'x' in line 2; finite numbers"),
@@ -221,7 +221,7 @@ def test_common_status():
         ("id,y,x\na,0,1,9\n", "more values than its 3 columns"),
         ("id,y,x\na,0,1\nb,1,1,9\n", "more values than its 3 columns"),
         ("id,y,x\na,,1\n", "has nothing as label 'y' in line 2"),
-        ("id,y,x\na,0.5,1\n", "has the label '0.5' in line 2; labels of type int32 must be whole"),
+        ("id,y,x\na,0.5,1\n", "Labels of type int32 must be whole numbers, got '0.5' in line 2"),
         ('id,y,x\na,0,"1"\n', "has '\"1\"' as feature 'x' in line 2"),
         ("id,y,x\n", "has no rows"),
         ("", "has no id column"),

@@ -84,7 +84,9 @@ def test_numbers_have_no_classes():
     gaussian = replace(SETTINGS, family="gaussian")
     assert declared_classes(Home("0", "1", "2"), gaussian, flipped(3)) == BINARY
     assert declared_classes(Home(), gaussian, flipped(3, bounds=(-1.0, 1.0))) == BINARY
-    with pytest.raises(ValueError, match="family is gaussian, which fits numbers; leave classes out"):
+    with pytest.raises(
+        ValueError, match=r"classes must be left out with family gaussian, which fits numbers, got \[0, 1, 2, 3\]\."
+    ):
         replace(gaussian, classes=FOUR).check_classes()
     with pytest.raises(ValueError, match="The guest plans 4 classes, but family gaussian has none"):
         gaussian.accept_classes(FOUR)
@@ -102,8 +104,12 @@ def test_numbers_have_no_classes():
             "There are 4 classes, .* but sigmoid is exact; more than two are trained with solver cross_product",
         ),
         ({"early_stop": "weight_diff"}, FOUR, "but early_stop is weight_diff"),
-        ({}, (0.0, 0.5, 1.0), r"There are 3 classes, \[0, 0.5, 1\]; more than two must be whole numbers"),
-        ({}, (0.0, 1.0, 2.0**31), "more than two must be whole numbers"),
+        (
+            {},
+            (0.0, 0.5, 1.0),
+            r"classes must be whole numbers below 2\^31 where there are more than two, got \[0, 0.5, 1\]",
+        ),
+        ({}, (0.0, 1.0, 2.0**31), r"classes must be whole numbers below 2\^31"),
     ],
 )
 def test_classes_that_settings_do_not_train_are_refused(changed, classes, sentence):

@@ -33,7 +33,7 @@ def test_defaults_are_eight_rounds_of_trees_and_all_records_in_each():
 @pytest.mark.parametrize(
     "given, sentence",
     [
-        ({"aggregation": "shuffle"}, "must be private by itself"),
+        ({"aggregation": "shuffle"}, "is private by itself"),
         ({"aggregation": "sum"}, "must be one of secure_sum, local"),
         ({"noise_multiplier": 1.0}, "must be given one without the other"),
         ({"epsilon": None}, "must be given one without the other"),

@@ -105,7 +105,7 @@ def test_both_scores_are_evaluated_and_the_trained_model_is_the_tested_one():
     [
         ({"hosts": ()}, r"hosts must be a list of at least one party id, got \(\)\."),
         ({"hosts": "10000"}, "hosts must be a list of at least one party id, got '10000'."),
-        ({"hosts": ("10000", "9999")}, "The data parties are 9999, 10000, 9999; their ids must not repeat."),
+        ({"hosts": ("10000", "9999")}, "ids of the data parties must be different from each other, got .*"),
         ({"guest": 9999}, "party id of the guest must be 1 to 64 letters, digits and underscores, got 9999."),
         ({"arbiter": "a b"}, "party id of the arbiter must be 1 to 64 letters, digits and underscores, got 'a b'."),
         ({"hosts": ("",)}, "party id of the host must be 1 to 64 letters, digits and underscores, got ''."),

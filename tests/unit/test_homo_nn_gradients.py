@@ -309,12 +309,12 @@ def test_scores_are_probabilities():
     "change, error, sentence",
     [
         ({"clip": 0}, InvalidArgument, "clip must be .*, got 0"),
-        ({"labels": np.zeros(3)}, InvalidArgument, "labels have shape"),
-        ({"features": np.zeros(6)}, InvalidArgument, "features have 1 axes"),
+        ({"labels": np.zeros(3)}, InvalidArgument, "labels must be one for each"),
+        ({"features": np.zeros(6)}, InvalidArgument, "with one row per record, got 1 axes"),
         ({"features": np.array([["a"] * 6])}, InvalidArgument, "of type <U1"),
         ({"scales": np.zeros(53)}, InvalidArgument, "scales must be 53 finite numbers greater than 0"),
         ({"scales": np.ones(3)}, InvalidArgument, "scales must be 53"),
-        ({"weights": np.full(53, np.nan)}, ValueError, "weights hold a NaN"),
+        ({"weights": np.full(53, np.nan)}, ValueError, "weights must be finite, got a NaN"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_in_one_sentence(change, error, sentence):

@@ -136,7 +136,7 @@ def test_clips_of_their_own_change_no_account(own):
         ({"noise_spread": "adaptive"}, "noise_spread is adaptive; party_epsilons goes with noise_spread uniform only"),
         ({"clip": {"quantile": 0.5}}, "party_epsilons needs a fixed clip"),
         ({"party_epsilons": {}}, "party_epsilons must be a mapping of party ids to numbers above 0, got {}"),
-        ({"party_epsilons": {"10000": 0}}, "party_epsilons.10000 is 0"),
+        ({"party_epsilons": {"10000": 0}}, "party_epsilons.10000 must be a finite number above 0, got 0"),
         ({"party_epsilons": {"1": 1.0}}, "party_epsilons names party 1; the parties with data are 10000, 9998, 9999"),
         ({"aggregation": "local", "party_clips": {"2": 1.0}}, "party_clips names party 2"),
     ],

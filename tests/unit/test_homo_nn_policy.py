@@ -62,6 +62,9 @@ def test_what_is_not_allowed_is_not_imported():
 def test_all_parties_have_the_same_columns_in_the_same_order_and_the_same_model():
     facts = {"columns": ["age", "income"], "dimension": 3}
     check_alike({"guest 1": facts, "host 2": dict(facts)})
-    for changed, sentence in (({"columns": ["income", "age"]}, "in the same order"), ({"dimension": 4}, "same one")):
+    for changed, sentence in (
+        ({"columns": ["income", "age"]}, "in the same order"),
+        ({"dimension": 4}, "must be 3, as at the guest, got 4"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             check_alike({"guest 1": facts, "host 2": {**facts, **changed}})

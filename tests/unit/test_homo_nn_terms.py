@@ -92,7 +92,7 @@ def test_a_large_delta_is_remarked():
             {"aggregation": "local", "local_steps": 2, "local_learning_rate": 1.0, "clip_quantile": 0.5},
             "use local_steps 1",
         ),
-        ({"records": 2**28}, "records must stay below 2\\^28."),
+        ({"records": 2**28}, "records must be below 2\\^28 with noise_multiplier 0"),
     ],
 )
 def test_what_has_no_guarantee_is_refused_in_one_sentence(changed, sentence):

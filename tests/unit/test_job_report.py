@@ -429,7 +429,7 @@ def test_the_command_writes_page_and_json_and_names_leaks(recorded, folder, tmp_
         ((JOB, "--merge", "a.json"), "Name either a JOB_ID"),
         (("--merge", "a.json", "--party", "9999"), "--party is for the report of one party"),
         (("--merge", "missing.json"), "missing.json cannot be read"),
-        (("job",), "JOB_ID must be .*, got 'job'"),
+        (("job",), "JOB_ID must be the id of a job, of twelve digits or more, got 'job'"),
     ],
 )
 def test_the_command_refuses_in_one_sentence(capsys, arguments, said):

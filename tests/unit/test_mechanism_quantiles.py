@@ -151,9 +151,14 @@ def test_a_level_is_charged_as_one_choice_and_all_levels_together_cost_epsilon()
 @pytest.mark.parametrize(
     "counts, wanted, epsilon, sentence",
     [
-        ([1], 1, 1.0, "counts have 1 values"),
+        ([1], 1, 1.0, r"counts must be 2 to 4096 whole numbers of at least 0, got shape \(1,\) and type int64\."),
         ([1, -1], 1, 1.0, "at least 0"),
-        ([1.0, 2.0], 1, 1.0, "of type float64"),
+        (
+            [1.0, 2.0],
+            1,
+            1.0,
+            r"counts must be 2 to 4096 whole numbers of at least 0, got shape \(2,\) and type float64\.",
+        ),
         ([1, 2], 0, 1.0, "quantiles must be .*, got 0"),
         ([1, 2], 1, 0.0, "epsilon must be .*, got 0"),
     ],

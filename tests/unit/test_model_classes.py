@@ -63,7 +63,9 @@ def test_what_networks_are_made_of_is_given():
 )
 def test_a_module_of_anything_else_is_not_even_imported(module, item, monkeypatch):
     monkeypatch.setattr(loader.importlib.util, "find_spec", lambda name: pytest.fail(f"{name} was looked for"))
-    with pytest.raises(ValueError, match=f"^module_name must be one of torch.nn, .*, got '{module}'; the operator can"):
+    with pytest.raises(
+        ValueError, match=rf"^module_name must be one of torch.nn, .*, got '{module}'\. The operator can"
+    ):
         load(module, item)
 
 

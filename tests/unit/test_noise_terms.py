@@ -138,6 +138,6 @@ def test_a_ledger_is_asked_in_advance_and_writes_nothing(tmp_path):
         ledger.check_steps(dataset="columns:a", events=[(event, 2), (event, 1)], cap=cap)
     known = {"cap": cap, "job_id": "job", "task_id": "task", "fingerprint": ""}
     ledger.record(dataset="columns:a", event=event, release_key="draw", **known)
-    with pytest.raises(BudgetExceeded, match="has spent epsilon 1 "):
+    with pytest.raises(BudgetExceeded, match="has spent epsilon 1, this step asks for"):
         ledger.check_steps(dataset="columns:a", events=[(event, 2)], cap=cap)
     assert len(ledger.entries()) == 1

@@ -150,4 +150,4 @@ def test_a_declared_table_has_the_population_that_its_upload_finds(parties, tmp_
     assert main(["declare-table", str(file), "--population", "x", "--home", str(tmp_path)]) == 1
     assert "A population belongs to a table; name it" in capsys.readouterr().err
     assert main(["declare-table", str(file), "bank", "--home", str(tmp_path)]) == 1
-    assert "must read NAMESPACE/NAME" in capsys.readouterr().err
+    assert "table must be NAMESPACE/NAME, got" in capsys.readouterr().err

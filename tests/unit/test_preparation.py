@@ -540,7 +540,7 @@ def test_an_id_that_a_line_cannot_hold_is_refused(loans, tmp_path, text):
         ),
         (
             lambda folder: (folder / "manifest.json").write_text('{"schema": "x/2", "files": {}}'),
-            "{}/manifest.json has the schema 'x/2'; 'fate-dp/prepared/1' is wanted, prepare the loans again.",
+            "schema of {}/manifest.json must be 'fate-dp/prepared/1', got 'x/2'. Prepare the loans again.",
         ),
         (
             lambda folder: (folder / "manifest.json").write_text(

@@ -107,10 +107,13 @@ def test_nothing_is_sent_where_the_paths_or_the_server_do_not_fit(tmp_path, monk
         for arguments, sentence in (
             ((address, str(tmp_path / "python")), "--python must be the interpreter of an environment"),
             ((address, str(tmp_path)), "does not exist or cannot be executed"),
-            ((address, sys.executable, None, str(tmp_path / "gone")), "The folder .* does not exist; --path must"),
+            (
+                (address, sys.executable, None, str(tmp_path / "gone")),
+                "--path must be a folder or be left out, got .*, which does not exist",
+            ),
             ((address, "/bin/false"), "could not list what is installed: .* Pass --python"),
             ((address, sys.executable), "is 2.1.0, but .* has 2.2.0; .* so install that at the server"),
-            ((FlowAddress("192.0.2.1", 9380), sys.executable), "is on another machine; run this command there"),
+            ((FlowAddress("192.0.2.1", 9380), sys.executable), "is on another machine. Run this command there"),
         ):
             with pytest.raises(FlowServerError, match=sentence):
                 prepare(*arguments)

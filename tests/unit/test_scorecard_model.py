@@ -174,9 +174,9 @@ def test_the_numbers_of_bins_come_from_the_model_of_the_step_that_made_them_or_f
     made = {"bins": TableBins((ColumnBins("a", (0.0, 1.0)), ColumnBins("b", (), (1.0, 2.0)))).to_wire()}
     assert TrainSettings().counts(["a", "b"], made) == (4, 4)
     for settings_given, model in ((TrainSettings(), None), (TrainSettings(bins=3), made)):
-        with pytest.raises(ValueError, match="from one of them"):
+        with pytest.raises(ValueError, match="come from binning_model or from bins"):
             settings_given.counts(["a", "b"], model)
-    with pytest.raises(ValueError, match="other columns than the table"):
+    with pytest.raises(ValueError, match="columns of binning_model must be those of the table"):
         TrainSettings().counts(["b", "a"], made)
     with pytest.raises(ValueError, match="holds no bins"):
         TrainSettings().counts(["a"], {"data": {}})
@@ -194,7 +194,7 @@ def test_another_ridge_of_the_path_is_a_document_of_its_own():
     document = json.loads(json.dumps(replace(card(), path=((4.0, further),)).to_json({"threshold": 0.5})))
     record = {"a": 0, "b": 0, "host 10000: x0": 0}
     assert function_of(with_ridge(document, 4.0))(record).points == function_of(document)(record).points + 7
-    with pytest.raises(ValueError, match="ridge_path has 4.0"):
+    with pytest.raises(ValueError, match=r"ridge must be of the model's ridge_path, 4\.0, got 5\.0\."):
         with_ridge(document, 5.0)
 
 

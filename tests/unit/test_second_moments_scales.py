@@ -109,10 +109,12 @@ def test_refusals():
     for epsilon, delta in ((0.0, 1e-5), (1.0, 0.0), (1.0, 1.0)):
         with pytest.raises(ValueError):
             AdaptiveBudget(epsilon, delta)
-    with pytest.raises(InvalidArgument, match="^weights have shape \\(1,\\)"):
+    with pytest.raises(
+        InvalidArgument, match=r"weights must be one per column of \(2, 2\), got shape \(1,\) and type float64\."
+    ):
         contribution_sums(np.zeros((2, 2)), [1.0])
     for records in (0, 1.5, True, 2**31):
-        with pytest.raises(InvalidArgument, match="^records is "):
+        with pytest.raises(InvalidArgument, match="^records must be "):
             release_contributions(np.array([0]), records, 1.0, observers="host")
     for bad in ([], [math.nan], [[0.5]]):
         with pytest.raises(InvalidArgument, match="^contributions must be finite numbers"):

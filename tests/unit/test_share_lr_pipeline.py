@@ -60,7 +60,7 @@ def test_a_prediction_aligns_the_new_rows_and_brings_the_trained_model():
         ({"init_param": {"method": "random"}}, "init_param.method must be one of zeros, got 'random'."),
         ({"init_param": {"fill_val": 1.0}}, "a key of init_param must be one of"),
         ({"early_stop": "weight_diff"}, "early_stop must be one of diff, abs, got 'weight_diff'."),
-        ({"early_stop": "abs", "family": "gaussian"}, "early_stop is abs with family gaussian"),
+        ({"early_stop": "abs", "family": "gaussian"}, "early_stop must be diff with family gaussian"),
         ({"train_scores": "yes"}, "train_scores must be true or false, got 'yes'."),
         ({"he_param": {"key_length": 1024}}, "key_length must be"),
     ],

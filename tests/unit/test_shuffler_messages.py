@@ -110,9 +110,9 @@ def test_wrong_key_and_wrong_size_are_refused():
     with pytest.raises(ValueError, match="^1 of 2 messages cannot be opened: sealed to another key"):
         analyzer().open(foreign + sealed([b"b"]), 3)
     for ciphertexts in (sealed([b"a"], size=SIZE + 1), [sealed([b"a"])[0][:-1]], [b""], ["text"]):
-        with pytest.raises(ValueError, match="^1 of 1 messages have another size than 120 bytes"):
+        with pytest.raises(ValueError, match=r"Messages must have 120 bytes, got another size in 1 of 1\."):
             analyzer().open(ciphertexts, 3)
-    with pytest.raises(InvalidMessage, match="differ in size"):
+    with pytest.raises(InvalidMessage, match="must be of one size, got several"):
         shuffle(sealed([b"a"]) + sealed([b"a"], size=SIZE + 1), 1)
     for key in (bytes(32), b"short"):
         with pytest.raises(ValueError, match="^The public key of the server"):
@@ -215,7 +215,7 @@ def test_missing_and_surplus_pieces_are_refused():
     for wrong in ([Piece(3, bytes(16))], []):
         with pytest.raises(InvalidMessage, match="positions from 0 to 2"):
             splitting.sum_of(pieces[:0] + wrong)
-    with pytest.raises(InvalidMessage, match="another size than 16 bytes"):
+    with pytest.raises(InvalidMessage, match=r"Every piece must be of 16 bytes, got another size\."):
         splitting.sum_of([*pieces[1:], Piece(0, bytes(8))])
 
 
@@ -228,15 +228,15 @@ def test_pieces_are_refused_where_whole_payloads_are_expected():
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 def test_numbers_that_are_not_finite_are_refused(value):
     splitting = Splitting(2, number_type="float32")
-    with pytest.raises(InvalidMessage, match="not finite"):
+    with pytest.raises(InvalidMessage, match="must be finite"):
         splitting.pieces(np.array([0.0, value]))
-    with pytest.raises(InvalidMessage, match="not finite"):
+    with pytest.raises(InvalidMessage, match="must be finite"):
         splitting.sum_of([Piece(0, np.array([0.0, -np.inf], dtype="<f4").tobytes())])
 
 
 @pytest.mark.parametrize("vector", [np.zeros(3), np.zeros((1, 2)), np.zeros(2, dtype=np.int32), np.array(["a", "b"])])
 def test_vectors_of_another_shape_or_kind_are_refused(vector):
-    with pytest.raises(InvalidMessage, match="^A vector has shape"):
+    with pytest.raises(InvalidMessage, match=r"^A vector must be of shape \(2,\) and type float64, got"):
         Splitting(2).pieces(vector)
 
 

@@ -100,9 +100,7 @@ def test_values_without_bound_are_refused_and_the_column_named_to_its_own_party(
 @pytest.mark.parametrize("row", [[0.5, 0.5], [0, 0], [1, 1], [2, -1]])
 def test_a_group_has_exactly_one_1_in_each_row(row):
     refusal = refused(party.check_values, ["a", "b", "c"], np.vstack([FEATURES, [4.0, *row]]), GROUPS)
-    assert str(refusal) == (
-        "The group of 'b' is not one-hot: in every row one of its 2 columns must be 1 and the others 0."
-    )
+    assert str(refusal) == ("The group of 'b' must be one-hot: in every row one of its 2 columns 1 and the others 0.")
 
 
 @pytest.mark.parametrize(

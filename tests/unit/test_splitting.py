@@ -120,10 +120,10 @@ def test_take_keeps_the_side_and_the_order_that_is_asked_for():
     [
         (lambda frame: frame.drop(columns="paid"), "the table has no column 'paid'."),
         (lambda frame: frame.drop(columns="id"), "the table has no column 'id'."),
-        (lambda frame: frame.assign(paid=[None, *frame["paid"][1:]]), "1 rows have no paid; every row needs one."),
+        (lambda frame: frame.assign(paid=[None, *frame["paid"][1:]]), "1 rows have no paid. Every row needs one."),
         (
             lambda frame: frame.assign(id=["loan-5", *frame["id"][1:]]),
-            "id loan-5 occurs more than once; ids must be unique.",
+            "id loan-5 occurs more than once. Keep one row for each id.",
         ),
         (lambda frame: frame.set_index("term"), "the table's index repeats a value; reset it first."),
         (lambda frame: frame[:0], "the table has no rows."),

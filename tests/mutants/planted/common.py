@@ -80,10 +80,34 @@ MUTANTS = (
         contract("dp_binning / train / record, Laplace", "a"),
     ),
     Mutant(
+        "a step on records is not charged to the labels that it reads",
+        "A",
+        f"{CHARGES}:Charges._claimed",
+        (("(self._reads_labels or event.unit == LABEL)", "event.unit == LABEL"),),
+        ("tests/protocol/test_dp_binning.py::test_the_ledger_charges_the_sensitivity_of_all_columns",),
+    ),
+    Mutant(
+        "labels are derived only if all of them are",
+        "B",
+        f"{CHARGES}:refuse_derived_labels",
+        (("are_marked(labels).any()", "are_marked(labels).all()"),),
+        (
+            "tests/unit/test_consents.py::test_no_step_promises_anything_to_records_whose_labels_follow_from_all",
+            "tests/protocol/test_one_account.py::test_it_is_refused_at_every_party",
+        ),
+    ),
+    Mutant(
+        "a label cap is that of this source alone",
+        "F",
+        f"{CHARGES}:label_cap",
+        (("policy.label_cap(account, related)", "policy.label_cap(account)"),),
+        ("tests/protocol/test_one_account.py::test_it_is_refused_at_every_party",),
+    ),
+    Mutant(
         "a charge is not held against the cap",
         "F",
         f"{CHARGES}:Charges.record",
-        (("cap=self._cap,", "cap=None,"),),
+        (("cap=self._cap(account),", "cap=None,"),),
         ("tests/unit/test_charges.py::test_what_another_job_took_after_the_check_is_not_charged_again",),
     ),
     Mutant(
@@ -111,7 +135,7 @@ MUTANTS = (
         "tables that share records have a budget each",
         "B",
         f"{CHARGES}:Charges._cap",
-        (("policy.dataset_cap(self.dataset, self._dataset.related)", "policy.dataset_cap(self.dataset, ())"),),
+        (("policy.dataset_cap(account, self._dataset.related)", "policy.dataset_cap(self.dataset, ())"),),
         ("tests/unit/test_charges.py::test_a_part_of_a_table_has_the_cap_of_the_whole",),
     ),
     Mutant(
