@@ -184,13 +184,6 @@ MUTANTS = (
         ("tests/unit/test_consents.py::test_true_labels_of_records_whose_flips_were_released_are_not_shown",),
     ),
     Mutant(
-        "labels that flipback made from all records pass for single ones",
-        "F",
-        f"{PROVENANCE}:refuse_derived_labels",
-        (("            raise derived_labels()\n", "            return\n"),),
-        ("tests/unit/test_consents.py::test_no_step_promises_anything_to_records_whose_labels_follow_from_all",),
-    ),
-    Mutant(
         "a source is taken for declared whatever the operator says",
         "F",
         f"{PROVENANCE}:check_source",

@@ -162,8 +162,8 @@ MUTANTS = (
         f"{AGREEMENT}:ScorecardGuestPreflight.check",
         (
             (
-                "        refuse_derived_labels(home, frame)\n",
-                "        refuse_derived_labels(home, frame)\n        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            "
+                "        refuse_derived_labels(frame)\n",
+                "        refuse_derived_labels(frame)\n        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            "
                 + aloud("All labels are of one class.")
                 + "\n",
             ),

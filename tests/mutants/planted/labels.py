@@ -97,7 +97,7 @@ MUTANTS = (
         "label_flip asks for the cap of another source",
         "F",
         f"{FLIP}:LabelFlipGuestPreflight.commit",
-        (("cap=home.policy.label_cap(source),", "cap=None,"),),
+        (("cap=cap.epsilon,", "cap=None,"),),
         contract(CLASSES, "d"),
     ),
     Mutant(
