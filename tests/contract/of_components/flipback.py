@@ -8,6 +8,7 @@ import numpy as np
 from fate_dp.components.common.charges import home_of
 from fate_dp.components.common.provenance import LabelPrivacy, remember_scores
 from fate_dp.components.flipback.component import flipback
+from fate_dp.privacy.labels.flipback import are_marked
 from fate_dp.privacy.labels.flips import LabelRelease
 
 from ..cases import GUEST, HOST, SECOND_HOST, After, Case, Neighbour, Released, base_table, changed_row, noise_of
@@ -62,7 +63,8 @@ def labels_are_swapped(played, tables):
     chosen = np.argsort(-np.abs(flips - scores), kind="stable")[: min(int(FRACTION * ROWS), int(ROWS * RATE))]
     expected = flips.copy()
     expected[chosen] = 1 - expected[chosen]
-    yield found, expected
+    yield found.round(), expected
+    yield are_marked(found).all(), True
 
 
 def labels_are_probable(played, tables):
