@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 DEFAULT_DELTA = 1e-6
 """Of every guarantee and every total that names none."""
@@ -28,7 +28,7 @@ class InvalidArgument(ValueError):
         return cls(refusal(name, value, allowed, cure))
 
 
-def refusal(name: str, value: object, allowed: str, cure: str = "") -> str:
+def refusal(name: str, value: Any, allowed: str, cure: str = "") -> str:
     """The sentence that refuses the ``value`` of the argument ``name``, and the one that says what to do."""
     # An array by its kind: its numbers may be records.
     is_array = hasattr(value, "dtype") and hasattr(value, "__setitem__")

@@ -22,7 +22,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial
 from typing import Any
 
-from fate_dp.privacy.ledger.policy import is_source
+from fate_dp.privacy.ledger.datasets import is_source
 from fate_dp.privacy.validation import is_real, is_whole
 
 from .preflight import Refusal

@@ -14,7 +14,8 @@ from fate_dp.components.common.charges import PartyHome, columns_name, spaces_of
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.labels.flips import record_tags
-from fate_dp.privacy.ledger.policy import RECORDS, declare_caps, declare_population, declare_source, is_source
+from fate_dp.privacy.ledger.datasets import is_source
+from fate_dp.privacy.ledger.policy import RECORDS, declare_caps, declare_population, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath, parties_folder, party_ids
 
 from .party_ledgers import NewCaps, has_ledger, home_at, make_home

@@ -62,7 +62,7 @@ def marked(labels: ArrayLike) -> Labels:
 
 def are_marked(labels: Labels) -> NDArray[np.bool_]:
     """Which of these float64 labels `marked` made."""
-    return (np.ascontiguousarray(labels).view(np.uint64) & MARKED_BITS) == MARK
+    return np.equal(np.ascontiguousarray(labels).view(np.uint64) & MARKED_BITS, MARK)
 
 
 class Stream(Protocol):
