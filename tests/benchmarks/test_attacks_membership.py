@@ -186,6 +186,6 @@ def test_bad_input_is_refused_in_a_sentence():
         found_at(target, members[0], 0.01)
     with pytest.raises(InvalidArgument, match="rate must be .*, got 1.5"):
         found_at(target, members[0], 1.5)
-    with pytest.raises(InvalidArgument, match="must give at least 2 logits a record"):
+    with pytest.raises(InvalidArgument, match="outputs of the released model must be at least 2 logits a record"):
         module = build_model(ModelSpec("logistic_regression", 4, 2))
         ReleasedModel(module, PLAIN).confidences(np.zeros((1, 4), dtype=np.float32), np.zeros(1, dtype=np.int64))

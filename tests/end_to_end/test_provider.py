@@ -87,7 +87,7 @@ def test_what_cannot_run_the_components_is_not_registered(flow_address, tmp_path
         prepare(flow_address, str(tmp_path / "bin" / "python"))
     with pytest.raises(FlowServerError, match=f"--path must be a folder or be left out, got {tmp_path}/gone"):
         prepare(flow_address, sys.executable, path=str(tmp_path / "gone"))
-    with pytest.raises(FlowServerError, match="must begin with dp"):
+    with pytest.raises(FlowServerError, match="version must be dp and at most 20 letters.*, got '2.2.0'"):
         prepare(flow_address, sys.executable, "2.2.0")
     with pytest.raises(FlowServerError, match="Nothing was registered, because .* cannot run the components"):
         prepare(flow_address, bare_python(tmp_path))

@@ -224,7 +224,7 @@ REFUSALS = {
 }
 PRIVATE = {
     "outside the range": (HOST, "Feature 'host secret 1' has"),
-    "missing": (GUEST, "Feature 'guest secret 1' has"),
+    "missing": (GUEST, "Feature 'guest secret 1' must be"),
     "text": (HOST, "Feature 'host secret 0' is not"),
     "no budget": (GUEST, "and the cap is 0.5"),
     "unknown labels": (GUEST, "put label_flip before this task"),

@@ -392,7 +392,7 @@ def test_a_refusal_is_everybodys_before_anything_is_charged_or_sent(runs, name):
 @pytest.mark.parametrize(
     "name, own, told",
     [
-        ("other columns", "is in one of input_model and the table only", UNTOLD),
+        ("other columns", "must be in both input_model and the table, got one of them", UNTOLD),
         ("no model", "input_model is no", "input_model is no"),
     ],
 )

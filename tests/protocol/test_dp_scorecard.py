@@ -140,9 +140,9 @@ def with_column(party, name, values, base=VERTICAL):
 FIRST = VERTICAL[HOST].columns[2]
 PATH = (0.5, 4.0, 20.0)
 REFUSED = {
-    "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
-    "no epsilon beside noise on labels": ({**LABEL, "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
-    "no epsilon beside flips": ({"privacy": "none", "own": {HOST: {"epsilon": None}}}, "every host must set its own"),
+    "no epsilon": ({**RECORD, "own": {HOST: {"epsilon": None}}}, "Set it at every host"),
+    "no epsilon beside noise on labels": ({**LABEL, "own": {HOST: {"epsilon": None}}}, "Set it at every host"),
+    "no epsilon beside flips": ({"privacy": "none", "own": {HOST: {"epsilon": None}}}, "Set it at every host"),
     "epsilon of nothing": ({"privacy": "none", "epsilon": 2.0}, "epsilon is 2 at the guest, but privacy is none"),
     "other privacy": (
         {**RECORD, "own": {HOST: {"privacy": "none"}}},
@@ -399,7 +399,7 @@ def test_plain_scoring_gives_the_same_scores_and_asks_no_host(runs):
     [
         ("plain columns", "must have all 4 columns of the scorecard"),
         ("joint without rows", "has no test_data at this party"),
-        ("two kinds", "scoring is joint at the guest and plain at host 10000"),
+        ("two kinds", "scoring at host 10000 must be joint, as at the guest, got 'plain'."),
     ],
 )
 def test_rows_that_do_not_fit_the_scoring_are_refused(runs, name, told):

@@ -108,7 +108,7 @@ REFUSED = {
         UNTOLD,
     ),
     "other batch": (training(batch_size=300), GUEST, "batch_size must be at most records, 270", None),
-    "few records": (training(records=100), HOST, "this party alone has 120 rows", "fewer than that party alone has"),
+    "few records": (training(records=100), HOST, "this party alone has 120.", "got 100, fewer than that party has"),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
     "table at shuffler": (
         training({**TABLES, SHUFFLER: TABLES[GUEST]}, aggregation="shuffle"),
@@ -124,7 +124,7 @@ REFUSED = {
         UNTOLD,
     ),
     "no labels": (training(changed(HOST, y=None)), HOST, "The training table has no label column", None),
-    "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' has a missing", UNTOLD),
+    "missing value": (training(changed(HOST, x1=ONE_MISSING)), HOST, "Feature 'x1' must be finite", UNTOLD),
     "other schema": (
         training({**TABLES, HOST: TABLES[HOST].rename(columns={"x1": "z"})}),
         GUEST,
@@ -148,7 +148,7 @@ REFUSED = {
     "no shuffler": (
         training(aggregation="shuffle", parties=WITHOUT_SHUFFLER),
         GUEST,
-        "no host of this task has that party id",
+        "shuffler must be the party id of a host",
         None,
     ),
     "adaptive shuffle": (

@@ -84,5 +84,5 @@ def test_waiting_is_delays_and_bytes():
 
 @pytest.mark.parametrize("delay, rate, field", [(-0.1, 1e6, "delay"), (0.1, 0.0, "rate"), (float("nan"), 1e6, "delay")])
 def test_a_line_without_bandwidth_or_with_a_negative_delay_is_refused(delay, rate, field):
-    with pytest.raises(ValueError, match=f"{field} is"):
+    with pytest.raises(ValueError, match=f"^{field} must be "):
         Traffic(1, 1).seconds(delay, rate)

@@ -254,7 +254,7 @@ def cost(epsilon):
 MASKED = {"message": "steps under masks that cancel in the sum of all", "public_key": "a key of the task"}
 PLAIN = {"message": "opened as ``left``"}
 MADE = dict.fromkeys(("round", "outcome", "contributions", "scales", "start_weights"), "what the server opened")
-ALLOWED = ("fewer than that party alone has",)
+ALLOWED = ("got [0-9]+, fewer than that party has",)
 FREE = {
     ("preflight", "columns"): "its own",
     ("preflight", "dimension"): "its own",
