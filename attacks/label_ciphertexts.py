@@ -15,24 +15,99 @@ reads what came. *Cost:* a division for each ciphertext, and for regressions sin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fate_dp.privacy.validation import InvalidArgument
-
-from .label_views import UNREAD, Ciphertext, CiphertextView, require
+from fate_dp.privacy.mechanisms.randomized_response import keep_probability
+from fate_dp.privacy.validation import InvalidArgument, check_epsilon, whole
 
 Array = NDArray[np.float64]
 
+UNREAD = float("nan")
+"""In place of a label, 0 or 1, that an attack does not read."""
 EXPONENT_BASE = 16
 ROUNDS = 50
 NOISE = 3.0
 """Directions in which the rows move by less than so many units of the last digit a row are rounding."""
 SINGLE = float(np.finfo(np.float32).eps)
 """Rounding of a residual that FATE computes in float32."""
+
+
+class Ciphertext(NamedTuple):
+    """A Paillier ciphertext of FATE: its plaintext counts times 16 to ``exponent``."""
+
+    value: int
+    exponent: int
+
+
+@dataclass(frozen=True)
+class LabelDefence:
+    """What stands between the labels and the observer.
+
+    Attributes:
+        name: short, as a row of a table has it.
+        words: a whole sentence.
+        epsilon: in nats, of each label (pure, replace-one), over all that the observer received; infinite without a guarantee.
+    """
+
+    name: str
+    words: str
+    epsilon: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.epsilon != math.inf:
+            check_epsilon(self.epsilon)
+
+    def bound(self, priors: Array) -> float:
+        """The largest expected share of labels that anybody names, who knew before that a label is 1 with its prior.
+
+        ``priors``, float64 (n,), are of the true law of labels that are independent given what the observer knows; 0.5 for
+        fair coins, for which the bound is e^epsilon / (1 + e^epsilon). For two values every mechanism of epsilon is
+        randomised response followed by something that does not see the label [Kairouz2016]. Who sees its answer, right with
+        probability p, names best either the answer or the likelier label: the share is max(p, prior, 1 - prior).
+        """
+        if math.isinf(self.epsilon):
+            return 1.0
+        sure = np.maximum(priors, 1 - np.asarray(priors))
+        return float(np.maximum(keep_probability(self.epsilon), sure).mean())
+
+
+UNDEFENDED = LabelDefence("none", "Nothing stands between the labels and the observer.")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CiphertextView:
+    """A number of every record under somebody else's Paillier key, in one message or several.
+
+    Rows are records in one order, which the observer knows; no private label is in here.
+
+    Attributes:
+        modulus: the n of the public key.
+        messages: one tuple for each message, of one ciphertext for each record.
+        defence: what the labels were protected by.
+    """
+
+    modulus: int
+    messages: tuple[tuple[Ciphertext, ...], ...] = field(repr=False)
+    defence: LabelDefence = UNDEFENDED
+
+    def __post_init__(self) -> None:
+        whole("modulus", self.modulus, 2)
+        if not self.messages:
+            raise InvalidArgument.of("number of messages", 0, "that of the records, at least 1")
+        lengths = sorted(set(map(len, self.messages)))
+        if len(lengths) != 1 or lengths[0] == 0:
+            raise InvalidArgument.of("records of messages", lengths, "the same number of at least 1")
+
+    @property
+    def rows(self) -> int:
+        """Records of the view."""
+        return len(self.messages[0])
 
 
 class Plain(NamedTuple):
@@ -63,7 +138,6 @@ def opened_labels(view: CiphertextView) -> Array:
 
     For the labels that ``hetero_feature_binning`` sends to hosts.
     """
-    view = require(view, CiphertextView, "Opening labels")
     plains = opened(view.messages[0], view.modulus)
     return np.array([UNREAD if plain is None else float(plain.mantissa > 0) for plain in plains])
 
@@ -75,7 +149,6 @@ def residual_signs(view: CiphertextView) -> Array:
     tree of ``hetero_secureboost`` with ``gh_pack: false``. Right for all records from zero weights, and for those whose first
     score is small from others.
     """
-    view = require(view, CiphertextView, "Reading signs of residuals")
     plains = opened(view.messages[0], view.modulus)
     return np.array([UNREAD if plain is None else float(plain.mantissa < 0) for plain in plains])
 
@@ -86,7 +159,6 @@ def fitted_residuals(view: CiphertextView, step: float = 1.0) -> Array:
     Args:
         step: how much lower a residual is for label 1 than for label 0.
     """
-    view = require(view, CiphertextView, "Fitting residuals")
     several(view, "Fitting residuals")
     epochs = [opened(message, view.modulus) for message in view.messages]
     if any(plain is None for epoch in epochs for plain in epoch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,7 @@ class Finding:
 
 
 def _labels_read(
-    view: RecordedView, truth: Truth | None, attack: str, read: Callable[[RecordedView], Reading]
+    attack: str, read: Callable[[RecordedView], Reading], view: RecordedView, truth: Truth | None
 ) -> Finding:
     reading = read(view)
     found, defence = reading.labels, reading.view.defence
@@ -134,17 +135,9 @@ def _commoner(labels: NDArray[np.int64]) -> float:
     return float(max(labels.mean(), 1 - labels.mean()))
 
 
-def _encrypted_labels(view: RecordedView, truth: Truth | None) -> Finding:
-    return _labels_read(view, truth, "encrypted_labels", encrypted_labels)
-
-
-def _residuals(view: RecordedView, truth: Truth | None) -> Finding:
-    return _labels_read(view, truth, "residuals", residual_labels)
-
-
 def _ones(view: RecordedView, truth: Truth | None) -> Finding:
     found = recorded_round(view)
-    count, records = ones_in_round(found), found.view.records
+    count, records = ones_in_round(found), found.records
     says = f"It counts {count.ones:g} labels 1 among {records} records, {count.low:.1f} to {count.high:.1f} with the noise."
     if truth is None:
         return Finding("ones", says, records, None, None, None, found.bound, found.epsilon)
@@ -161,7 +154,7 @@ def _informed(view: RecordedView, truth: Truth | None) -> Finding:
     found = recorded_round(view)
     if truth is None:
         says = "It names one record's label from all other records; without the truth it has none of these."
-        return Finding("informed", says, found.view.records, None, None, None, found.bound, found.epsilon)
+        return Finding("informed", says, found.records, None, None, None, found.bound, found.epsilon)
     named = informed_labels(found, truth.features, truth.labels)
     says = f"It names every record's label from all others; by the law of the noise {named.expected_share:.3f} come out right."
     value = float((named.labels == truth.labels).mean())
@@ -186,10 +179,18 @@ class Attack:
 
 ATTACKS = (
     Attack(
-        "encrypted_labels", BINNING, "host", "the label of every row, encrypted without blinding", _encrypted_labels
+        "encrypted_labels",
+        BINNING,
+        "host",
+        "the label of every row, encrypted without blinding",
+        partial(_labels_read, "encrypted_labels", encrypted_labels),
     ),
     Attack(
-        "residuals", REGRESSIONS, "host", "every row's residual in every epoch, encrypted without blinding", _residuals
+        "residuals",
+        REGRESSIONS,
+        "host",
+        "every row's residual in every epoch, encrypted without blinding",
+        partial(_labels_read, "residuals", residual_labels),
     ),
     Attack("ones", ("dp_homo_nn",), "arbiter", "the sum of all gradients of the first round, with noise", _ones),
     Attack("informed", ("dp_homo_nn",), "arbiter", "that sum, and all records but one label", _informed),

@@ -20,9 +20,17 @@ from fate_dp.components.disclosure.declaration import FLIPPED
 from fate_dp.components.disclosure.tracing import Walk
 from fate_dp.privacy.validation import InvalidArgument
 
-from .label_ciphertexts import fitted_residuals, opened, opened_labels, residual_signs
-from .label_views import UNDEFENDED, UNREAD, CiphertextView, LabelDefence
-from .label_views import Ciphertext as LabelCiphertext
+from .label_ciphertexts import (
+    UNDEFENDED,
+    UNREAD,
+    CiphertextView,
+    LabelDefence,
+    fitted_residuals,
+    opened,
+    opened_labels,
+    residual_signs,
+)
+from .label_ciphertexts import Ciphertext as LabelCiphertext
 from .recorded_view import Ciphertexts, RecordedView
 
 Array = NDArray[np.float64]

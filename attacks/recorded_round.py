@@ -1,7 +1,7 @@
 """One round of a horizontal training from what its server received, as its recorder kept it, and two attacks on that.
 
 The view of the arbiter of ``dp_homo_nn`` holds the terms that all agreed on, the start weights, and what each party sent in
-the first round; adding that up gives the `RoundView` that the attacks of this folder read. Later rounds start from weights
+the first round, which adds up to a mean gradient. Later rounds start from weights
 that the server computes, and are not read here; nor is a round whose messages were shuffled, or for which records were drawn.
 
 *Threat model:* the server keeps to the protocol. `ones_in_round` knows the model and how many records there are; the
@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from torch import nn
 
 from fate_dp.components.common.federation import Federation
@@ -37,43 +38,59 @@ from fate_dp.components.protocols.noisy_rounds.terms import LOCAL, RECORD, SECUR
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.validation import InvalidArgument
 
-from .gradient_labels import recovered_labels
 from .recorded_view import RecordedView
-from .view import GRADIENT, SERVER, Defence, RoundView
 
 Array = NDArray[np.float64]
 AGREED, START_WEIGHTS, READY, MESSAGE = "verdict", "start_weights", "ready", "message"
 MAX_EXPONENT = 700.0
 """Of exp in floating point, about."""
+PROBES = 64
+"""Records of noise on which the mean output of a model is estimated."""
 TWO_SIDED = 1.959964
 """Standard deviations of a normal law within which 95 % of it lies."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedRound:
-    """The first round of a training.
+    """The first round of a training, as its server knows it.
 
     Attributes:
-        view: the mean gradient, and what is public of the round.
+        module: the public model at the round's start weights, in float64.
+        received: mean gradient of the round, float64 (d,), in the order of the module's parameters.
+        features: of one record.
         terms: of the training.
         epsilon: that all rounds promise whoever's label is changed: replace-one, in nats at ``delta``.
         delta: see ``epsilon``.
     """
 
-    view: RoundView = field(repr=False)
+    module: nn.Module = field(repr=False)
+    received: Array = field(repr=False)
+    features: int
     terms: RoundTerms
     epsilon: float
     delta: float
 
     @property
+    def records(self) -> int:
+        """Size of the batch, which the server knows."""
+        return round(self.terms.batch_size)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on each number that was received."""
+        terms = self.terms
+        senders = terms.clients - terms.max_dropouts if terms.aggregation == SECURE_SUM else 1
+        return noise_of(terms) * terms.clips[0] * math.sqrt(terms.clients / senders) / terms.batch_size
+
+    @property
     def gradients(self) -> RecordGradients:
         """Of single records at the round's start weights, in float32 as the parties compute them."""
-        return RecordGradients(deepcopy(self.view.module).float())
+        return RecordGradients(deepcopy(self.module).float())
 
     @property
     def start(self) -> Array:
         """The weights that the round started from, float64 (d,)."""
-        return flat_weights(self.view.module)
+        return flat_weights(self.module)
 
     @property
     def bound(self) -> float:
@@ -116,8 +133,10 @@ def recorded_round(view: RecordedView) -> RecordedRound:
     terms = round_terms(settings, clients, agreed["dimension"]).with_noise(agreed["noise_multiplier"])
     settings, terms = settled(settings, terms)
     mean = _mean_of([each.content for each in first], terms)
-    promised = _promised(agreed["promise"])
-    return RecordedRound(_round_view(mean, starts[0], terms, settings, promised[0]), terms, *promised)
+    features = _features_of(settings, terms.dimension)
+    module = _module(settings, features).double().eval()
+    load_flat(module, starts[0])
+    return RecordedRound(module, mean, features, terms, *_promised(agreed["promise"]))
 
 
 def _settings_of(parameters: dict[str, Any]) -> TrainSettings:
@@ -143,27 +162,8 @@ def _mean_of(messages: list[bytes], terms: RoundTerms) -> Array:
     return np.asarray(kind(terms, federation).decode(messages, terms.clips[0]).gradient)
 
 
-def _round_view(mean: Array, start: Array, terms: RoundTerms, settings: TrainSettings, epsilon: float) -> RoundView:
-    module = _module_of(settings, terms.dimension)
-    load_flat(module, start)
-    noise, clip = noise_of(terms), terms.clips[0]
-    shares = terms.clients / (terms.clients - terms.max_dropouts) if terms.aggregation == SECURE_SUM else terms.clients
-    deviation = noise * clip * math.sqrt(shares) / terms.batch_size
-    words = (
-        f"Noise of {noise:.3g} times the clip {clip:g}: epsilon {epsilon:.4g} at delta {terms.delta:g} for all rounds."
-    )
-    defence = Defence(f"epsilon {epsilon:.4g}", words, clip, deviation, epsilon, terms.delta)
-    knows = "It knows the model and the size of the batch."
-    records, features = round(terms.batch_size), _features_of(settings, terms.dimension)
-    return RoundView(SERVER, knows, GRADIENT, module, mean, records, (features,), defence)
-
-
-def _module_of(settings: TrainSettings, size: int) -> nn.Module:
-    return _source(settings, _features_of(settings, size)).module()
-
-
-def _source(settings: TrainSettings, features: int) -> ModelSource:
-    return ModelSource.of(spec_of_job(settings, features), settings.loss, {}, settings.class_factors)
+def _module(settings: TrainSettings, features: int) -> nn.Module:
+    return ModelSource.of(spec_of_job(settings, features), settings.loss, {}, settings.class_factors).module()
 
 
 def _features_of(settings: TrainSettings, size: int) -> int:
@@ -171,7 +171,7 @@ def _features_of(settings: TrainSettings, size: int) -> int:
     name = settings.model["name"]
     if name not in ("logistic_regression", "mlp"):
         raise InvalidArgument.of("model", name, "logistic_regression or mlp, whose rounds are read")
-    one, two = (dimension(_source(settings, features).module()) for features in (1, 2))
+    one, two = (dimension(_module(settings, features)) for features in (1, 2))
     features, rest = divmod(size - one, two - one)
     if rest:
         raise InvalidArgument(f"No {name} of these settings has {size} weights.")
@@ -189,11 +189,18 @@ class Count:
 
 
 def ones_in_round(found: RecordedRound) -> Count:
-    """The number of labels 1 from the gradient of the last layer's bias (`gradient_labels.recovered_labels`)."""
-    view = found.view
-    ones = float(recovered_labels(view).sum())
-    spread = TWO_SIDED * view.defence.deviation * view.records
-    return Count(ones, max(0.0, ones - spread), min(float(view.records), ones + spread), view.records)
+    """The number of labels 1 from the gradient of the last layer's bias, the last number received.
+
+    That is the mean probability of label 1 less its share of the labels; the first is estimated on noise.
+
+    *Paper:* B. Zhao, K. R. Mopuri, H. Bilen, "iDLG: improved deep leakage from gradients", arXiv 2001.02610 (2020).
+    """
+    probes = torch.rand(PROBES, found.features, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with torch.no_grad():
+        expected = float(expit(found.module(probes).numpy()).mean())
+    records, spread = found.records, TWO_SIDED * found.deviation * found.records
+    ones = float(min(records, max(0, round(records * (expected - float(found.received[-1]))))))
+    return Count(ones, max(0.0, ones - spread), min(float(records), ones + spread), records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,27 +229,24 @@ def informed_labels(found: RecordedRound, features: Array, labels: NDArray[np.in
         features: float64 (n, m) of all records of the round.
         labels: (n,) their true labels; of these each guess uses all but its own.
     """
-    view, count = found.view, len(labels)
-    if features.shape != (view.records, *view.record_shape):
-        raise InvalidArgument(
-            f"The truth has records of shape {features.shape} but the round has {(view.records, *view.record_shape)}."
-        )
+    count, expected = len(labels), (found.records, found.features)
+    if features.shape != expected:
+        raise InvalidArgument(f"The truth has records of shape {features.shape} but the round has {expected}.")
     gradients = found.gradients
     rows = [
-        _clipped(gradients.rows(found.start, features.astype(np.float32), np.full(count, label)), view)
+        _clipped(gradients.rows(found.start, features.astype(np.float32), np.full(count, label)), found.terms.clips[0])
         for label in (0, 1)
     ]
     given = np.where(labels[:, None] == 1, rows[1], rows[0])
-    own = view.received * view.records - (given.sum(axis=0) - given)
-    # Of a whole sum, where the view has a mean.
-    deviation = view.defence.deviation * view.records
+    own = found.received * found.records - (given.sum(axis=0) - given)
+    # Of a whole sum, where the round has a mean.
+    deviation = found.deviation * found.records
     odds = (np.sum((own - rows[0]) ** 2, axis=1) - np.sum((own - rows[1]) ** 2, axis=1)) / (2 * deviation**2)
     apart = np.linalg.norm(rows[1] - rows[0], axis=1) / (2 * deviation)
     return InformedLabels((odds > 0).astype(np.int64), odds, float(ndtr(apart).mean()))
 
 
-def _clipped(rows: Array, view: RoundView) -> Array:
-    assert view.defence.clip is not None, "the round of a private training has a clip"
+def _clipped(rows: Array, clip: float) -> Array:
     norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-    clipped: Array = rows * np.minimum(1.0, view.defence.clip / np.maximum(norms, np.finfo(np.float64).tiny))
+    clipped: Array = rows * np.minimum(1.0, clip / np.maximum(norms, np.finfo(np.float64).tiny))
     return clipped

@@ -32,7 +32,7 @@ from bench.attack_methods.label_views import (
     ShareView,
     SumView,
 )
-from fate_dp.attacks.label_views import Ciphertext, CiphertextView, LabelDefence
+from fate_dp.attacks.label_ciphertexts import Ciphertext, CiphertextView, LabelDefence
 from fate_dp.deploy.recorder.fate_values import rust_ciphertexts, rust_modulus
 
 Array = NDArray[np.float64]

@@ -46,8 +46,7 @@ from bench.attacks_label_views import (
 )
 from bench.attacks_trials import HEADINGS, Figure, Line, Progress, row
 from fate_dp.attacks.interval import Interval, share_interval
-from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
-from fate_dp.attacks.label_views import LabelDefence
+from fate_dp.attacks.label_ciphertexts import LabelDefence, fitted_residuals, opened_labels, residual_signs
 from fate_dp.privacy.labels.flips import flip_labels
 
 Array = NDArray[np.float64]

@@ -20,6 +20,7 @@ from bench.attack_methods.gradient_inversion import (
     layer_input,
     matched,
 )
+from bench.attack_methods.gradient_labels import recovered_labels
 from bench.attack_methods.prior_inversion import PublicRecords, expected_record, linear_estimate
 from bench.attack_methods.results import Yardstick, psnr, ssim
 from bench.attack_methods.round_views import (
@@ -30,10 +31,9 @@ from bench.attack_methods.round_views import (
     summed_view,
     updated_view,
 )
+from bench.attack_methods.view import LocalSteps, RoundView
 from bench.attacks_trials import CLIP, EPSILONS, Line, Plan, Progress, made_result, training_terms
 from bench.homo_nn_pictures import ARCHIVES, CLASSES, TEST, TRAIN, load_pictures
-from fate_dp.attacks.gradient_labels import recovered_labels
-from fate_dp.attacks.view import LocalSteps, RoundView
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

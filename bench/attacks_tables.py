@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bench.attack_methods.gradient_inversion import Labels, Reconstruction, SearchOptions, layer_input
+from bench.attack_methods.gradient_labels import recovered_labels
 from bench.attack_methods.prior_inversion import PublicRecords, linear_estimate, posterior
 from bench.attack_methods.results import Cost, Yardstick
 from bench.attack_methods.round_views import clipped_view, plain_view, summed_view
 from bench.attack_methods.table_inversion import TableColumns, invert_rows, likely_cells, recovered_cells
+from bench.attack_methods.view import RoundView
 from bench.attacks_pictures import noised_by
 from bench.attacks_trials import CLIP, EPSILONS, Line, Plan, Progress, made_result, training_terms
-from fate_dp.attacks.gradient_labels import recovered_labels
-from fate_dp.attacks.view import RoundView
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, dimension
 from fate_dp.data_prep.lending_club.cleaning import clean

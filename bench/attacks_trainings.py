@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from bench.attack_methods.view import Defence
 from bench.attacks_trials import DELTA, RELATION
-from fate_dp.attacks.view import Defence
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import dimension, flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client

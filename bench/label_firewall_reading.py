@@ -9,7 +9,7 @@ from bench.attack_methods.label_ciphertexts import fitted_shares, guessed_labels
 from bench.attack_methods.label_views import GuessView, ShareView
 from bench.label_firewall_parties import UNREAD, HostView
 from fate_dp.attacks import label_ciphertexts
-from fate_dp.attacks.label_views import Ciphertext, CiphertextView
+from fate_dp.attacks.label_ciphertexts import Ciphertext, CiphertextView
 from tests.protocol.messages import rust_ciphertexts, rust_modulus
 
 

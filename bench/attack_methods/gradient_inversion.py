@@ -25,9 +25,9 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.attack_methods.gradient_labels import gradients_of, recovered_labels
 from bench.attack_methods.results import Cost
-from fate_dp.attacks.gradient_labels import gradients_of, recovered_labels
-from fate_dp.attacks.view import GRADIENT, RoundView, require
+from bench.attack_methods.view import GRADIENT, RoundView, require
 from fate_dp.components.dp_homo_nn.gradients import cross_entropy
 from fate_dp.privacy.validation import InvalidArgument
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fate_dp.attacks.label_ciphertexts import Plain, opened, several, two_valued
-from fate_dp.attacks.label_views import UNREAD, require
+from bench.attack_methods.label_views import require
+from fate_dp.attacks.label_ciphertexts import UNREAD, Plain, opened, several, two_valued
 
 from .label_views import GuessView, ShareView
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sympy import ZZ
 from sympy.polys.matrices import DomainMatrix
 
-from bench.attack_methods.label_views import RecordGradientView, SumView
-from fate_dp.attacks.label_views import UNREAD, require
+from bench.attack_methods.label_views import RecordGradientView, SumView, require
+from fate_dp.attacks.label_ciphertexts import UNREAD
 from fate_dp.privacy.validation import InvalidArgument, as_share
 
 Array = NDArray[np.float64]

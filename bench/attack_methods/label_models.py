@@ -17,8 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from bench.attack_methods.label_views import BottomView, LeafView, require_known
-from fate_dp.attacks.label_views import require
+from bench.attack_methods.label_views import BottomView, LeafView, require, require_known
 from fate_dp.privacy.validation import InvalidArgument
 
 Array = NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.attack_methods.label_views import JointScoreView, LossView, ScoreReleasesView
-from fate_dp.attacks.label_views import UNREAD, require
+from bench.attack_methods.label_views import JointScoreView, LossView, ScoreReleasesView, require
+from fate_dp.attacks.label_ciphertexts import UNREAD
 from fate_dp.privacy.validation import InvalidArgument, whole
 
 from .label_gradients import subset_of_sums

@@ -1,23 +1,39 @@
 """What one party of a vertical training received that may tell labels, or another party's columns, beside ciphertexts.
 
-As `fate_dp.attacks.label_views`: none of these views holds a private label, and rows of all of them are records in one order.
+As in `fate_dp.attacks.label_ciphertexts`, none of these views holds a private label, and rows of all of them are records in one order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fate_dp.attacks.label_views import CiphertextView, LabelView
+from fate_dp.attacks.label_ciphertexts import UNDEFENDED, CiphertextView, LabelDefence
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 Array = NDArray[np.float64]
+View = TypeVar("View")
 
-GUEST = "guest"
+GUEST, HOST = "guest", "host"
 FEWEST_KNOWN = 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelView:
+    """What all views but those of ciphertexts have.
+
+    Attributes:
+        observer: who received it, a role.
+        knows: what the observer knows besides, a whole sentence.
+        defence: what the labels were protected by.
+    """
+
+    observer: str = HOST
+    knows: str = "It knows its own columns and no label."
+    defence: LabelDefence = UNDEFENDED
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -207,6 +223,13 @@ class ScoreReleasesView(LabelView):
         frozen(self, "scores", (None, None))
         frozen(self, "known_columns", (len(self.known), None))
         _places(self.known, len(self.scores))
+
+
+def require(view: object, wanted: type[View], attack: str) -> View:
+    """The view, if the attack can read it; what is wrong with it is one sentence."""
+    if not isinstance(view, wanted):
+        raise InvalidArgument(f"{attack} reads a {wanted.__name__} but was given a {type(view).__name__}.")
+    return view
 
 
 def require_known(view: LeafView | BottomView | RecordGradientView, attack: str) -> None:

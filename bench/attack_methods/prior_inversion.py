@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bench.attack_methods.results import Cost
-from fate_dp.attacks.view import GRADIENT, RoundView, require
+from bench.attack_methods.view import GRADIENT, RoundView, require
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.privacy.validation import InvalidArgument

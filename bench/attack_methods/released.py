@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fate_dp.attacks.view import Defence
+from bench.attack_methods.view import Defence
 from fate_dp.components.dp_homo_nn.models.spec import load_flat
 from fate_dp.privacy.validation import InvalidArgument
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fate_dp.attacks.view import GRADIENT, SERVER, UPDATE, Defence, LocalSteps, RoundView
+from bench.attack_methods.view import GRADIENT, SERVER, UPDATE, Defence, LocalSteps, RoundView
 from fate_dp.components.dp_homo_nn.gradients import RecordGradients
 from fate_dp.components.dp_homo_nn.models.spec import flat_weights
 from fate_dp.components.dp_homo_nn.rounds.client import Client

@@ -20,7 +20,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from bench.attack_methods.results import Cost
-from fate_dp.attacks.view import RoundView, require
+from bench.attack_methods.view import RoundView, require
 from fate_dp.privacy.validation import InvalidArgument
 
 from .gradient_inversion import Labels, Objective, Reconstruction, SearchOptions, nearest_of, squared_distance

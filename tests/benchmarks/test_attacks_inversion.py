@@ -15,11 +15,11 @@ from bench.attack_methods.gradient_inversion import (
     layer_input,
     matched,
 )
+from bench.attack_methods.gradient_labels import recovered_labels
 from bench.attack_methods.prior_inversion import PublicRecords, expected_record, linear_estimate, posterior
 from bench.attack_methods.results import psnr
 from bench.attack_methods.round_views import clipped_view, noised_view, plain_view, summed_view, updated_view
-from fate_dp.attacks.gradient_labels import recovered_labels
-from fate_dp.attacks.view import GRADIENT, SERVER, UPDATE, LocalSteps, RoundView
+from bench.attack_methods.view import GRADIENT, SERVER, UPDATE, LocalSteps, RoundView
 from fate_dp.components.dp_homo_nn.models.registry import fill_uniform, linear
 from fate_dp.components.dp_homo_nn.models.spec import dimension
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

@@ -24,10 +24,18 @@ from bench.attack_methods.label_views import (
     ScoreReleasesView,
     ShareView,
     SumView,
+    require,
     share_read,
 )
-from fate_dp.attacks.label_ciphertexts import fitted_residuals, opened_labels, residual_signs
-from fate_dp.attacks.label_views import UNDEFENDED, Ciphertext, CiphertextView, LabelDefence, require
+from fate_dp.attacks.label_ciphertexts import (
+    UNDEFENDED,
+    Ciphertext,
+    CiphertextView,
+    LabelDefence,
+    fitted_residuals,
+    opened_labels,
+    residual_signs,
+)
 from fate_dp.privacy.labels.flips import flip_labels
 from fate_dp.privacy.validation import InvalidArgument
 

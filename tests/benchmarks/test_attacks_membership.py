@@ -21,7 +21,7 @@ from bench.attack_methods.membership import (
     relative_offline,
 )
 from bench.attack_methods.released import ReleasedModel
-from fate_dp.attacks.view import PLAIN
+from bench.attack_methods.view import PLAIN
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.privacy.accounting.gaussian import gaussian_delta

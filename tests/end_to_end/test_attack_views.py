@@ -111,9 +111,9 @@ def test_a_horizontal_round_shows_the_mean_gradient_and_the_noise_that_its_terms
     found, strayed = attack(capsys, flow_home, horizontal, tmp_path / "truth.csv", "ill"), []
     for path, (task, noise) in zip(views_of(parties, horizontal, jobs.ARBITER), NOISES.items()):
         recorded = recorded_round(read_view(path))
-        deviation, records = recorded.view.defence.deviation, recorded.view.records
+        deviation, records = recorded.deviation, recorded.records
         rows = recorded.gradients.rows(recorded.start, truth.features.astype(np.float32), truth.labels)
-        strayed += [(recorded.view.received - rows.mean(axis=0)) / deviation]
+        strayed += [(recorded.received - rows.mean(axis=0)) / deviation]
         assert (recorded.terms.noise_multiplier, records) == (noise, jobs.RECORDS)
         # Rounded to a whole number, and off by no more than six deviations.
         assert abs(ones_in_round(recorded).ones - truth.labels.sum()) <= 6 * deviation * records + 1

@@ -89,8 +89,8 @@ def test_the_servers_view_adds_up_to_the_mean_gradient_and_the_noise_of_the_term
     _, views, truth, _ = trained
     found = recorded_round(views[ARBITER][0])
     rows = found.gradients.rows(found.start, truth.features.astype(np.float32), truth.labels)
-    strayed = (found.view.received - rows.mean(axis=0)) / found.view.defence.deviation
+    strayed = (found.received - rows.mean(axis=0)) / found.deviation
     assert np.abs(strayed).max() < STRAYED and found.terms.noise_multiplier == NOISE
-    allowed = STRAYED * found.view.defence.deviation * RECORDS + 1
+    allowed = STRAYED * found.deviation * RECORDS + 1
     assert abs(ones_in_round(found).ones - truth.labels.sum()) <= allowed
     assert informed_labels(found, truth.features, truth.labels).expected_share < found.bound < 1.0

@@ -210,7 +210,7 @@ def test_a_round_with_hardly_any_noise_shows_the_mean_gradient_the_count_and_eve
     found = rounds.recorded_round(view)
     rows = found.gradients.rows(found.start, truth.features.astype(np.float32), truth.labels)
     # Noise and the grid of the clip, of which a coordinate may be off by five deviations.
-    assert np.abs(found.view.received - rows.mean(axis=0)).max() < 5 * found.view.defence.deviation + 1e-6
+    assert np.abs(found.received - rows.mean(axis=0)).max() < 5 * found.deviation + 1e-6
     count = rounds.ones_in_round(found)
     assert count.ones == truth.labels.sum() and count.low <= count.ones <= count.high
     informed = rounds.informed_labels(found, truth.features, truth.labels)
@@ -242,7 +242,7 @@ def test_the_deviation_of_the_noise_is_that_of_the_received_sum(noisy_rounds):
     ratios = []
     for found, truth in noisy_rounds:
         rows = found.gradients.rows(found.start, truth.features.astype(np.float32), truth.labels)
-        ratios.append((found.view.received - rows.mean(axis=0)) / found.view.defence.deviation)
+        ratios.append((found.received - rows.mean(axis=0)) / found.deviation)
     spread = np.std(ratios)
     fits = [0.75 < spread * factor < 1.3 for factor in (1, 2 / 3, 3 / 2)]
     assert fits == [True, False, False]
