@@ -15,12 +15,35 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fate_dp.privacy.auditing.bounds import clopper_pearson
 from fate_dp.privacy.validation import InvalidArgument
 
-from .interval import Interval, share_interval
-from .recorded_labels import BINNING, REGRESSIONS, Reading, encrypted_labels, residual_labels
+from .label_ciphertexts import BINNING, REGRESSIONS, Reading, encrypted_labels, residual_labels
 from .recorded_round import informed_labels, ones_in_round, recorded_round
 from .recorded_view import RecordedView
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, and how it was made."""
+
+    low: float
+    high: float
+    method: str
+    confidence: float = CONFIDENCE
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise InvalidArgument(f"The interval from {self.low:g} to {self.high:g} has its ends in the wrong order.")
+
+
+def share_interval(successes: int, trials: int) -> Interval:
+    """Clopper and Pearson's interval of a share of independent trials."""
+    low, high = clopper_pearson([successes], trials, (1 - CONFIDENCE) / 2)
+    return Interval(float(low[0]), float(high[0]), f"Clopper-Pearson over {trials} trials")
+
 
 Array = NDArray[np.float64]
 CLASSES = 2
@@ -165,12 +188,11 @@ def _informed(view: RecordedView, truth: Truth | None) -> Finding:
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack on recorded views: whose views it reads, and what it takes from them, a clause."""
+    """An attack on recorded views, and whose views it reads."""
 
     name: str
     components: tuple[str, ...]
     role: str
-    takes: str
     run: Callable[[RecordedView, Truth | None], Finding]
 
     def fits(self, view: RecordedView) -> bool:
@@ -178,22 +200,10 @@ class Attack:
 
 
 ATTACKS = (
-    Attack(
-        "encrypted_labels",
-        BINNING,
-        "host",
-        "the label of every row, encrypted without blinding",
-        partial(_labels_read, "encrypted_labels", encrypted_labels),
-    ),
-    Attack(
-        "residuals",
-        REGRESSIONS,
-        "host",
-        "every row's residual in every epoch, encrypted without blinding",
-        partial(_labels_read, "residuals", residual_labels),
-    ),
-    Attack("ones", ("dp_homo_nn",), "arbiter", "the sum of all gradients of the first round, with noise", _ones),
-    Attack("informed", ("dp_homo_nn",), "arbiter", "that sum, and all records but one label", _informed),
+    Attack("encrypted_labels", BINNING, "host", partial(_labels_read, "encrypted_labels", encrypted_labels)),
+    Attack("residuals", REGRESSIONS, "host", partial(_labels_read, "residuals", residual_labels)),
+    Attack("ones", ("dp_homo_nn",), "arbiter", _ones),
+    Attack("informed", ("dp_homo_nn",), "arbiter", _informed),
 )
 
 

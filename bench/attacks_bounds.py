@@ -13,7 +13,7 @@ from bench.attacks_membership import RATES
 from bench.attacks_membership import Line as MemberLine
 from bench.attacks_page import Section
 from bench.attacks_trials import Figure, Line
-from fate_dp.attacks.interval import Interval
+from fate_dp.attacks.of_views import Interval
 from fate_dp.pipelines.jobs.text_tables import TextTable
 from fate_dp.privacy.auditing.bounds import clopper_pearson
 

@@ -45,8 +45,8 @@ from bench.attacks_label_views import (
     sum_view,
 )
 from bench.attacks_trials import HEADINGS, Figure, Line, Progress, row
-from fate_dp.attacks.interval import Interval, share_interval
 from fate_dp.attacks.label_ciphertexts import LabelDefence, fitted_residuals, opened_labels, residual_signs
+from fate_dp.attacks.of_views import Interval, share_interval
 from fate_dp.privacy.labels.flips import flip_labels
 
 Array = NDArray[np.float64]

@@ -49,7 +49,7 @@ from bench.attacks_trainings import Held, Setting, client_rows, defence_of_terms
 from bench.attacks_trials import DELTA, Figure
 from bench.homo_nn_pictures import CLASSES, TEST, TRAIN, load_pictures
 from bench.homo_nn_workers import Job, Stage
-from fate_dp.attacks.interval import Interval
+from fate_dp.attacks.of_views import Interval
 from fate_dp.components.dp_homo_nn.models.registry import build_model
 from fate_dp.components.dp_homo_nn.models.spec import ModelSpec
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.attack_methods.results import AttackResult, Cost, Yardstick, bootstrap, defence_of
 from bench.attack_methods.view import RoundView
-from fate_dp.attacks.interval import Interval
+from fate_dp.attacks.of_views import Interval
 from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 

@@ -2,8 +2,7 @@
 
 from .doors import Doors, Killed
 from .engine import Silence
-from .parties import Artifact, ComponentStep, frame_at
-from .players import Played, Step, play
+from .parties import Artifact, ComponentStep, Played, Step, frame_at, play
 from .timeline import (
     Charge,
     Draw,

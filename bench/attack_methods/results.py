@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import uniform_filter
 
 from bench.attack_methods.view import RoundView, require
-from fate_dp.attacks.interval import CONFIDENCE, Interval
+from fate_dp.attacks.of_views import CONFIDENCE, Interval
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 Array = NDArray[np.float64]

@@ -321,6 +321,10 @@ def _merge_ranges(first: Any, second: Any) -> tuple:
     return np.minimum(first[0], second[0]), np.maximum(first[1], second[1]), first[2] & second[2]
 
 
+TRAIN_SET, VALIDATE_SET, TEST_SET = "train_set", "validate_set", "test_set"
+"""Which rows were scored, as FATE calls them: loading its own names takes torch."""
+
+
 def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> DataFrame:
     """A frame in FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
@@ -341,11 +345,28 @@ def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> D
     )
     convert = [manager.blocks[block].convert_block for block in blocks]
     table = result.block_table.join(scored, partial(_append, convert=convert))
+    logger.info("%d rows scored", frame.shape[0])
     return add_dataset_type(type(frame)(frame._ctx, table, frame.partition_order_mappings, manager), dataset_type)
 
 
 def _append(blocks: Block, scored: Any, convert: Sequence[Callable]) -> Block:
     return [*blocks, *(make([[value] for value in column]) for make, column in zip(convert, scored))]
+
+
+def with_details(
+    scores: np.ndarray, results: np.ndarray, classes: Sequence[object], probabilities: np.ndarray
+) -> tuple[list, list, list]:
+    """(scores, results, details) of a block, as `prediction_frame_of` takes them; ``probabilities`` are (rows, classes)."""
+    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
+
+    details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in probabilities.tolist()]
+    return scores.tolist(), results.tolist(), details
+
+
+def scored_by_one(of_one: np.ndarray, threshold: float) -> tuple[list, list, list]:
+    """The same of classes 0 and 1, from the probabilities (rows,) of 1."""
+    both = np.stack([1 - of_one, of_one], axis=1)
+    return with_details(of_one, (of_one > threshold).astype(int), (0, 1), both)
 
 
 def pass_through(

@@ -13,8 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from fate_dp.crypto.bin_sums import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums
-from fate_dp.crypto.contingency import table_layout
+from fate_dp.crypto.contingency import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums, table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import PublicKey, generate_keypair
 from fate_dp.privacy.bins import TableBins

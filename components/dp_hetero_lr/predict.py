@@ -23,6 +23,7 @@ from fate_dp.privacy.ledger.database import WEIGHTS
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
 from ..common.federation import Context, Document, check_roles, name_of
 from ..common.frames import (
+    TEST_SET,
     DataFrame,
     Table,
     alignment_digest,
@@ -108,8 +109,6 @@ class ScoringHostPreflight(Preflight):
 
 def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
     """Returns the prediction frame in FATE's format."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     check_roles(ctx, arbiter=False)
     checks = ScoringGuestPreflight(ctx, settings, document, frame)
     checks.agree()
@@ -252,8 +251,6 @@ class EncryptedHost(Preflight):
 
 def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
     """Returns the prediction frame in FATE's format, and shows figures, as the other kind of prediction does."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     check_roles(ctx, arbiter=False)
     weights = columns_of(document)
     checks = EncryptedGuest(ctx, settings, document, frame)

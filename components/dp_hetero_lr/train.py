@@ -16,7 +16,7 @@ from typing import Any
 from ..common import provenance
 from ..common.charges import home_of, job_of, refuse_derived_labels
 from ..common.federation import Context, Document, check_roles, others
-from ..common.frames import DataFrame, Table, alignment_digest, check_aligned
+from ..common.frames import TRAIN_SET, VALIDATE_SET, DataFrame, Table, alignment_digest, check_aligned
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from ..common.vocabulary import LABEL, NONE, RECORD
@@ -235,7 +235,6 @@ def train_guest(
 ) -> tuple[Document, DataFrame | None]:
     """Returns the guest's JSON model and its prediction frame (None without train_scores, or where a host shows none)."""
     from fate.arch.dataframe import DataFrame as Frame
-    from fate.ml.utils.predict_tools import TRAIN_SET, VALIDATE_SET
 
     checks = HeteroGuestPreflight(ctx, settings, train_data, validate_data, warm_start)
     checks.agree()
@@ -371,8 +370,6 @@ class HostFolds(Preflight):
 
 def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_data: DataFrame) -> Iterator[DataFrame]:
     """Yields the prediction frame of each fold's held-out rows, scored against the (flipped) labels they have."""
-    from fate.ml.utils.predict_tools import VALIDATE_SET
-
     descent = checked_descent(ctx, settings)
     checks = GuestFolds(ctx, settings, descent, folds["n_splits"], cv_data)
     checks.agree()

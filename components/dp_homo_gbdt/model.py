@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,14 +13,20 @@ from scipy.special import expit
 from fate_dp.privacy.bins import TableBins
 
 from ..common.federation import Context
-from ..common.frames import DataFrame, feature_blocks, prediction_frame_of, require_numeric, require_rows
+from ..common.frames import (
+    TEST_SET,
+    DataFrame,
+    feature_blocks,
+    prediction_frame_of,
+    require_numeric,
+    require_rows,
+    scored_by_one,
+)
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import promised_facts
 from .agreement import NOT_NUMERIC, TreesAgreement
 from .boosting import GrownBatch, scores_of
 from .trees import Batch
-
-logger = logging.getLogger(__name__)
 
 TRUSTED = {
     "secure_sum": "the server sees sums of all parties only",
@@ -76,11 +81,6 @@ def to_json(agreement: TreesAgreement, batches: Sequence[GrownBatch], importance
     return {"data": {"estimator": estimator}, "meta": {**settings.to_json(), "labels": [0, 1], "privacy": privacy}}
 
 
-def without_trees(privacy: dict) -> dict:
-    """What the arbiter writes: it keeps no model."""
-    return {"data": {"estimator": None}, "meta": {"role": "arbiter", "privacy": privacy}}
-
-
 def _batch_to_json(batch: GrownBatch) -> dict[str, object]:
     right = batch.splits.right
     return {
@@ -108,8 +108,6 @@ def model_of(document: dict) -> tuple[TableBins, list[GrownBatch]]:
 
 def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     bins, _ = model_of(document)
     require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
@@ -122,17 +120,11 @@ def prediction_frame(frame: DataFrame, document: dict, dataset_type: str) -> Dat
     """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them."""
     bins, batches = model_of(document)
     score = partial(_scored, bins=bins, batches=batches, threshold=document["meta"]["threshold"])
-    scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
-    logger.info("%d rows scored", frame.shape[0])
-    return scored
+    return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
 
 
 def _scored(
     features: np.ndarray, bins: TableBins, batches: Sequence[GrownBatch], threshold: float
 ) -> tuple[list, list, list]:
     """Scores, results and details of a block: three lists."""
-    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
-
-    probabilities = expit(scores_of(batches, bins.codes(features)))
-    details = [predict_detail_dict_to_str({0: 1 - each, 1: each}) for each in probabilities.tolist()]
-    return probabilities.tolist(), (probabilities > threshold).astype(int).tolist(), details
+    return scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)

@@ -20,22 +20,26 @@ from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.noise.stream import open_stream
 
 from ..common.federation import Context, Document, own_party, party_of
-from ..common.frames import DataFrame, feature_blocks, label_blocks
+from ..common.frames import TRAIN_SET, DataFrame, feature_blocks, label_blocks
 from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.account import round_event
 from ..protocols.noisy_rounds.contribution import Contribution
-from ..protocols.noisy_rounds.parties import ROUND, keyed_aggregation, outcome_of, tell
 from ..protocols.noisy_rounds.training import (
+    ROUND,
     RoundsRun,
     charge,
     end_rounds,
+    keyed_aggregation,
     mean_of_round,
+    outcome_of,
     send_charged,
+    tell,
     unless_it_fails,
+    without_model,
 )
 from .agreement import TreesAgreement, TreesDataAgreement, agree_on_terms
 from .boosting import GrownBatch, Server, contribution
-from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json, without_trees
+from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json
 from .trees import Batch, curvature_weight, leaf_steps
 
 logger = logging.getLogger(__name__)
@@ -154,8 +158,6 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
     """
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, TreesDataAgreement):
-        from fate.ml.utils.predict_tools import TRAIN_SET
-
         assert frame is not None, "Its check has passed."
         batches, course = take_part(ctx, agreement, frame)
         privacy = {**agreement.promise, **course.to_json()}
@@ -164,4 +166,4 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
         return document, prediction_frame(frame, document, TRAIN_SET)
     course = serve(ctx, agreement)
     show_summary(ctx, summary_of(agreement, course.to_json()))
-    return without_trees({**agreement.promise, **course.to_json()}), None
+    return without_model("arbiter", {**agreement.promise, **course.to_json()}), None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,15 @@ import numpy as np
 
 from ..common.charges import home_of
 from ..common.federation import Context, Document
-from ..common.frames import DataFrame, check_features, feature_blocks, prediction_frame_of, require_rows
+from ..common.frames import (
+    TEST_SET,
+    DataFrame,
+    check_features,
+    feature_blocks,
+    prediction_frame_of,
+    require_rows,
+    with_details,
+)
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import POOLED, in_words, promised_facts
 from ..protocols.noisy_rounds.training import RoundsRun
@@ -22,8 +29,6 @@ from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
 from .round_terms import BY_PARTY
 from .settings import TrainSettings
-
-logger = logging.getLogger(__name__)
 
 TRUSTED = {
     "secure_sum": "the server sees sums of all parties only",
@@ -118,11 +123,6 @@ def to_json(
     return {"data": {"estimator": estimator}, "meta": meta}
 
 
-def without_weights(role: str, privacy: Document) -> Document:
-    """What arbiter and shuffler write: they keep no model."""
-    return {"data": {"estimator": None}, "meta": {"role": role, "privacy": privacy}}
-
-
 def spec_of(document: Document) -> ModelSpec:
     """The specification of a model; refuses the document of a party that keeps none."""
     estimator = document["data"]["estimator"]
@@ -142,8 +142,6 @@ def weights_of(document: Document) -> np.ndarray:
 
 def predict_party(ctx: Context, document: Document, frame: DataFrame) -> DataFrame:
     """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     spec = spec_of(document)
     check_module(home_of(ctx).policy, spec.name)
     require_rows(frame)
@@ -161,21 +159,16 @@ def prediction_frame(ctx: Context, frame: DataFrame, document: Document, dataset
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
     weights, meta = weights_of(document), document["meta"]
     score = partial(_scored, source=source, weights=weights, classes=meta["labels"], threshold=meta["threshold"])
-    scored = prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
-    logger.info("%d rows scored", frame.shape[0])
-    return scored
+    return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
 
 
 def _scored(
     features: np.ndarray, source: ModelSource, weights: np.ndarray, classes: Sequence[int], threshold: float
 ) -> tuple[list, list, list]:
     """Scores, results and details of a block: three lists."""
-    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
-
     probabilities = source.gradients().scores(weights, model_inputs(source.spec(), features))
     if len(classes) == 2:
         scores, results = probabilities[:, 1], probabilities[:, 1] > threshold
     else:
         scores, results = probabilities.max(axis=1), probabilities.argmax(axis=1)
-    details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in probabilities.tolist()]
-    return scores.tolist(), results.astype(int).tolist(), details
+    return with_details(scores, results.astype(int), classes, probabilities)

@@ -14,24 +14,29 @@ from functools import partial
 import numpy as np
 
 from ..common.federation import Context, Document, own_party, party_of
-from ..common.frames import DataFrame
+from ..common.frames import TRAIN_SET, DataFrame
 from ..common.preflight import show_summary
 from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
-from ..protocols.noisy_rounds.parties import PRESENT, ROUND, keyed_aggregation, outcome_of, tell
 from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.noisy_rounds.training import (
+    PRESENT,
+    ROUND,
     call_parties,
     charge,
     end_rounds,
+    keyed_aggregation,
     mean_of_round,
+    outcome_of,
     send_charged,
+    tell,
     unless_it_fails,
+    without_model,
 )
 from .adaptive import ContributionStep
 from .agreement import HomoNNAgreement, HomoNNDataAgreement, agree_on_terms
 from .frame_rows import FrameRows
-from .model import HomoNNCourse, prediction_frame, summary_of, to_json, without_weights
+from .model import HomoNNCourse, prediction_frame, summary_of, to_json
 from .models.spec import flat_weights
 from .relevance import coordinate_scales
 from .round_terms import ChargedRounds
@@ -210,8 +215,6 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
     """
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, HomoNNDataAgreement):
-        from fate.ml.utils.predict_tools import TRAIN_SET
-
         assert frame is not None, "Its check has passed."
         weights, course = take_part(ctx, agreement, frame)
         privacy = {**agreement.promise, **course.to_json()}
@@ -222,8 +225,8 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
     if own_party(ctx) == agreement.federation.server:
         course = Serving(ctx, agreement).all_rounds(ctx)
         show_summary(ctx, summary_of(agreement, course))
-        return without_weights("arbiter", {**agreement.promise, **course.to_json()}), None
+        return without_model("arbiter", {**agreement.promise, **course.to_json()}), None
 
     passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
-    return without_weights("shuffler", agreement.promise), None
+    return without_model("shuffler", agreement.promise), None

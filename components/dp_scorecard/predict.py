@@ -21,7 +21,7 @@ from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 from ..common import frames
 from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
 from ..common.federation import Context, Document, check_roles, data_parties, name_of
-from ..common.frames import DataFrame, Table
+from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
@@ -188,8 +188,6 @@ def points_digest(points: np.ndarray) -> str:
 
 def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame | None) -> DataFrame:
     """Returns the prediction frame in FATE's format; the score is P(y = 1)."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     check_roles(ctx, arbiter=False)
     checks = (PlainPreflight if settings.scoring == PLAIN else PointsGuestPreflight)(ctx, settings, document, frame)
     checks.agree()

@@ -12,7 +12,7 @@ from ..common.federation import Document
 from ..common.parameters import OneOf, choice, label_source, number, parameter, same_as
 from ..common.preflight import Refusal
 from ..common.vocabulary import LABEL, NONE, RECORD, delta_parameter, he_parameter
-from ..dp_hetero_lr.settings import FoldSettings as HeteroFoldSettings
+from ..dp_hetero_lr.settings import FoldSettings as FoldSettings
 from ..dp_hetero_lr.settings import PredictSettings as HeteroPredictSettings
 from ..dp_hetero_lr.settings import TrainSettings as HeteroTrainSettings
 from .additive import DECREASING, INCREASING, Scale
@@ -47,11 +47,6 @@ def ridge_path(value: object) -> tuple[float, ...]:
     return tuple(float(number("ridge_path", each, above=0)) for each in value)
 
 
-def epsilon(value: object) -> float:
-    """A finite number greater than 0."""
-    return float(number("epsilon", value, above=0))
-
-
 @dataclass(frozen=True)
 class TrainSettings:
     """What the scorecard is made of, whom it protects, and how points are scaled."""
@@ -72,7 +67,8 @@ class TrainSettings:
         "privacy loss in nats, replace-one, each party's own: at hosts of one record, at the guest of one record or label; "
         "None at the guest with privacy none",
         None,
-        check=epsilon,
+        above=0,
+        note="A finite number greater than 0.",
     )
     delta: float = delta_parameter("this party's epsilon")
     label_source: str | None = parameter(
@@ -169,10 +165,3 @@ class PredictSettings:
         check=OneOf((JOINT, PLAIN)),
     )
     true_labels: bool = same_as(HeteroPredictSettings, "true_labels")
-
-
-@dataclass(frozen=True)
-class FoldSettings:
-    """Parameters of cross-validation beside those of its trainings."""
-
-    cv_param: dict[str, Any] = same_as(HeteroFoldSettings, "cv_param")

@@ -27,6 +27,7 @@ from ..common.frames import (
     label_blocks,
     prediction_frame_of,
     replace_labels,
+    with_details,
 )
 from ..common.preflight import Refusal, show_summary
 from ..common.provenance import LabelPrivacy
@@ -124,11 +125,8 @@ def _joined(first: Table, second: Table) -> Table:
 
 def _scored_classes(joint_scores: np.ndarray, classes: list) -> tuple[list, list, list]:
     """Scores, results and details of a block. FATE's results are classes' numbers; these are the classes."""
-    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
-
     of_classes = probabilities(joint_scores)
-    details = [predict_detail_dict_to_str(dict(zip(classes, row))) for row in of_classes.tolist()]
-    return of_classes.max(axis=1).tolist(), [classes[at] for at in of_classes.argmax(axis=1)], details
+    return with_details(of_classes.max(axis=1), np.array(classes)[of_classes.argmax(axis=1)], classes, of_classes)
 
 
 def _harder(labels: np.ndarray) -> np.ndarray:

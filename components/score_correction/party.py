@@ -15,13 +15,13 @@ from fate_dp.privacy.mechanisms.randomized_response import flip_probability, tru
 
 from ..common.charges import PartyHome, home_of
 from ..common.federation import Context, TableInput, TableOutput
-from ..common.frames import DataFrame, collect_column, feature_blocks, prediction_frame_of, require_rows
+from ..common.frames import DataFrame, collect_column, feature_blocks, prediction_frame_of, require_rows, scored_by_one
 from ..common.preflight import show_summary
 from ..common.provenance import refuse_true_labels_of_released_records
 from .settings import Settings
 
 SCORE, KIND = "predict_score", "type"
-CLASSES = (0, 1)
+CLASSES = 2
 
 
 def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, output_data: TableOutput) -> None:
@@ -71,7 +71,7 @@ def refuse_other_flips(home: PartyHome, scored: DataFrame, epsilon: float) -> No
     if known is None or not known.private:
         return
     flips = known.flips
-    if flips is None or flips.bounds is not None or flips.classes != len(CLASSES):
+    if flips is None or flips.bounds is not None or flips.classes != CLASSES:
         raise ValueError(
             "The labels beside the scores are not flips of two classes of one release, so no one rate undoes their errors."
         )
@@ -83,9 +83,4 @@ def refuse_other_flips(home: PartyHome, scored: DataFrame, epsilon: float) -> No
 
 def _corrected(scores: np.ndarray, epsilon: float, threshold: float) -> tuple[list, list, list]:
     """Scores, results and details of a block."""
-    from fate.ml.utils.predict_tools import predict_detail_dict_to_str
-
-    of_one = true_probability(scores, epsilon)
-    negative, positive = CLASSES
-    details = [predict_detail_dict_to_str({negative: 1 - one, positive: one}) for one in of_one.tolist()]
-    return of_one.tolist(), (of_one > threshold).astype(int).tolist(), details
+    return scored_by_one(true_probability(scores, epsilon), threshold)

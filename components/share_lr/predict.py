@@ -17,7 +17,7 @@ from fate_dp.crypto.joined_records import FRACTION_BITS
 
 from ..common.charges import JobReference, PartyHome, home_of, job_of
 from ..common.federation import Context, Document
-from ..common.frames import DataFrame, Table
+from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal, Together
 from ..common.provenance import LabelPrivacy
 from ..protocols.joined_tables import LABEL, Alignment, share_blocks
@@ -128,8 +128,6 @@ def predict_guest(
     ctx: Context, settings: Prediction, document: Document, frame: DataFrame, alignment: Document
 ) -> DataFrame:
     """Returns the prediction frame in FATE's format."""
-    from fate.ml.utils.predict_tools import TEST_SET
-
     check_two_parties(ctx)
     checks = JoinedScoringGuestPreflight(ctx, settings, document, frame, alignment)
     checks.agree()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.charges import home_of, job_of
 from ..common.federation import Context, Document
-from ..common.frames import DataFrame
+from ..common.frames import TRAIN_SET, DataFrame
 from ..common.preflight import Preflight, Together, show_summary
 from ..common.provenance import LabelPrivacy, record_use, unknown_labels
 from ..protocols.prediction_frames import TRAINING_ROWS, figures, fitted_to
@@ -107,8 +107,6 @@ def train_guest(
     document = model.to_json(settings, terms.optimizer, progress, privacy.to_json("none"))
     scored, shown = None, {}
     if settings.train_scores:
-        from fate.ml.utils.predict_tools import TRAIN_SET
-
         scored = take_scores(ctx, rows, model, document, TRAIN_SET, terms.descent.key_length)
         shown = figures(TRAINING_ROWS, scored, document, privacy, fitted=fitted_to(terms, "none", None))
     show_summary(ctx, {**guest_summary(settings, rows.alignment, model, progress, privacy), **shown})

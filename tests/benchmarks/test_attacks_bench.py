@@ -15,7 +15,7 @@ from bench.attacks_page import write_page
 from bench.attacks_pictures import MNIST
 from bench.attacks_tables import FILE
 from bench.attacks_trials import HEADINGS, Figure, Line, row, summarised
-from fate_dp.attacks.interval import Interval
+from fate_dp.attacks.of_views import Interval
 
 
 def line(attack, defence, values, unit="dB", yardstick=None, pictures=None):

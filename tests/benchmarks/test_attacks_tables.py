@@ -8,7 +8,7 @@ from bench.attack_methods.gradient_inversion import SearchOptions
 from bench.attack_methods.results import MAX_DECIBELS, AttackResult, Cost, Yardstick, bootstrap, defence_of, psnr, ssim
 from bench.attack_methods.round_views import clipped_view, plain_view
 from bench.attack_methods.table_inversion import TableColumns, invert_rows, likely_cells, recovered_cells
-from fate_dp.attacks.interval import Interval, share_interval
+from fate_dp.attacks.of_views import Interval, share_interval
 from fate_dp.components.dp_homo_nn.models.registry import fill_uniform, linear
 from fate_dp.privacy.validation import InvalidArgument
 

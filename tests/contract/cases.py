@@ -20,7 +20,7 @@ from fate_dp.privacy.events import NotPrivate
 from fate_dp.privacy.ledger.datasets import LABELS
 from fate_dp.privacy.private_files import LEDGER_FILE, party_folder
 from fate_dp.testing import Charge, ComponentStep, Doors, Draw, Message, Played, Step, Timeline, play
-from fate_dp.testing.players import place_key
+from fate_dp.testing.parties import place_key
 
 GUEST, HOST, SECOND_HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "10001"), ("arbiter", "10002")
 Tables = Mapping[PartyId, pd.DataFrame]

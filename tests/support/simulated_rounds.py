@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,17 @@ import numpy as np
 from fate_dp.components.common.federation import Federation, PartyId, name_of
 from fate_dp.components.dp_homo_nn.rounds.client import Client, Scales, SecretOrders
 from fate_dp.components.dp_homo_nn.rounds.server import Server
-from fate_dp.components.protocols.noisy_rounds.aggregation import Shuffle, make_aggregation
+from fate_dp.components.protocols.noisy_rounds.aggregation import (
+    Aggregation,
+    Channel,
+    Local,
+    SecureSum,
+    Shuffle,
+    make_aggregation,
+)
 from fate_dp.components.protocols.noisy_rounds.contribution import Contribution, NoisyMean, RoundLost, with_indicators
-from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
-from fate_dp.components.protocols.sealed_shuffle import TooFewMessages
+from fate_dp.components.protocols.noisy_rounds.terms import SECURE_SUM, SHUFFLE, RoundTerms
+from fate_dp.components.protocols.sealed_shuffle import MessageFormat, TooFewMessages
 from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.mechanisms.clipping import ClippedSum
 from fate_dp.privacy.mechanisms.sampling import poisson_sample
@@ -90,6 +98,38 @@ class InProcess:
 SERVER, SHUFFLER = ("server", ""), ("shuffler", "")
 
 
+class OpenSum(SecureSum):
+    """Without keys and masks, where whoever adds the vectors is trusted."""
+
+    def offer_keys(self, channel: Channel) -> None:
+        self._masks = SimpleNamespace(masked=lambda steps, round_number, present: steps.view(np.uint64))
+
+    def take_keys(self, channel: Channel) -> None:
+        pass
+
+
+class OpenShuffle(Shuffle):
+    """Without keys and seals."""
+
+    def offer_keys(self, channel: Channel) -> None:
+        self._format = MessageFormat(self.splitting.payload_bytes)
+        self.message_bytes = self._format.content_bytes
+        self._analyzer = SimpleNamespace(open_pieces=lambda messages, round_number: self._format.pieces(messages))
+
+    def take_keys(self, channel: Channel) -> None:
+        pass
+
+    def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
+        return b"".join(self._format.contents(self.pieces(contribution)))
+
+
+def make_open(terms: RoundTerms, federation: Federation, message_splitting: str) -> Aggregation:
+    """As `make_aggregation`, without keys."""
+    if terms.aggregation == SHUFFLE:
+        return OpenShuffle(terms, federation, message_splitting)
+    return OpenSum(terms, federation) if terms.aggregation == SECURE_SUM else Local(terms, federation)
+
+
 class Transport:
     """The way of a round's contributions to the server's mean, through the aggregations of all parties.
 
@@ -102,7 +142,7 @@ class Transport:
         letters: dict = {}
         self.federation = Federation(clients[0], tuple(clients[1:]), SERVER, SHUFFLER)
         parties = (*clients, SERVER, SHUFFLER)
-        make = partial(make_aggregation, terms, self.federation, message_splitting, encrypted)
+        make = partial(make_aggregation if encrypted else make_open, terms, self.federation, message_splitting)
         # Without keys one party's part is like any other's.
         shared = None if encrypted else make()
         self.parties = {party: (shared or make(), InProcess(party, letters)) for party in parties}

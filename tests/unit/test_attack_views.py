@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from fate_dp.attacks import recorded_round as rounds
+from fate_dp.attacks.label_ciphertexts import encrypted_labels, label_defence, residual_labels
 from fate_dp.attacks.of_views import Truth, fitting, read_truth
-from fate_dp.attacks.recorded_labels import encrypted_labels, label_defence, residual_labels
 from fate_dp.attacks.recorded_view import Ciphertexts, Message, RecordedView, Task, to_bytes
 from fate_dp.components.common.federation import name_of
 from fate_dp.components.common.wire import codec

@@ -6,8 +6,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fate_dp.crypto.bin_sums import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums
-from fate_dp.crypto.contingency import table_layout
+from fate_dp.crypto.contingency import add_by_bin, encrypt_bits, open_bin_sums, seal_bin_sums, table_layout
 from fate_dp.crypto.cross_product import merge_sums
 from fate_dp.crypto.paillier import column_from_bytes, keypair_of_any_length
 

@@ -116,7 +116,7 @@ def test_surplus_messages_of_one_party_do_not_make_up_for_those_of_another():
 
 
 def test_a_party_masks_nothing_for_a_set_that_is_too_small():
-    side = SecureSum(SUM, FEDERATION, encrypted=False)
+    side = SecureSum(SUM, FEDERATION)
     with pytest.raises(TooFewArrived, match="must be at least 3 of 3"):
         side.encode(Contribution(0, 0, 1.0, np.zeros(2, dtype=np.int64)), ["guest 1", "host 2"])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fate_dp.components.dp_homo_nn.rounds.client import Client, NotFinite
-from fate_dp.components.protocols.noisy_rounds.aggregation import Local, SecureSum, Shuffle, make_aggregation
+from fate_dp.components.protocols.noisy_rounds.aggregation import Local, Shuffle, make_aggregation
 from fate_dp.components.protocols.noisy_rounds.contribution import (
     WEIGHT,
     Contribution,
@@ -25,7 +25,7 @@ from fate_dp.privacy.events import ADD_OR_REMOVE
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, clip_records, grid_for
 from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 from fate_dp.privacy.noise.stream import ReproducibleStream
-from tests.support.simulated_rounds import ArrayRows, Transport
+from tests.support.simulated_rounds import SERVER, ArrayRows, Transport
 
 pytestmark = pytest.mark.arithmetic
 
@@ -116,7 +116,8 @@ def test_the_normaliser_is_public_whatever_the_batch(aggregation):
 def test_fewer_than_the_least_arrivals_are_refused_before_anything_is_added():
     terms = make_terms("secure_sum", clients=4, max_dropouts=2)
     contributions = [client.contribution(WEIGHTS, 0) for client in make_clients(terms, short_rows())]
-    whole = SecureSum(terms, federation := Transport(terms).federation, encrypted=False)
+    transport = Transport(terms)
+    whole, federation = transport.parties[SERVER][0], transport.federation
     messages = [whole.encode(each, federation.names) for each in contributions]
     with pytest.raises(TooFewArrived, match="arrived must be at least 3 of 4.*, got 2"):
         whole.decode(messages[:2], 1.0)

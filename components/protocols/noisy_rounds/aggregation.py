@@ -216,17 +216,13 @@ class Local(Aggregation):
 
 
 class SecureSum(Local):
-    """Vectors go to the server under masks; every two clients agree on a key, and exchange public keys directly.
-
-    Not ``encrypted``, there are no masks: in one process only, where whoever adds the vectors is trusted.
-    """
+    """Vectors go to the server under masks; every two clients agree on a key, and exchange public keys directly."""
 
     _key: AgreementKey
     _masks: PairwiseMasks
 
-    def __init__(self, terms: RoundTerms, federation: Federation, encrypted: bool = True) -> None:
+    def __init__(self, terms: RoundTerms, federation: Federation) -> None:
         super().__init__(terms, federation)
-        self._encrypted = encrypted
         self._sum = secure_sum_of(terms.with_noise(noise_multiplier=1.0) if terms.noise_multiplier is None else terms)
 
     @staticmethod
@@ -236,13 +232,13 @@ class SecureSum(Local):
         return clipped.steps + discrete_gaussian(share, clipped.steps.shape, stream)
 
     def offer_keys(self, channel: Channel) -> None:
-        if self._encrypted and channel.me in self.federation.data:
+        if channel.me in self.federation.data:
             self._key = AgreementKey()
             for party in self._others(channel):
                 channel.put(party, PUBLIC_KEY, self._key.public_bytes)
 
     def take_keys(self, channel: Channel) -> None:
-        if self._encrypted and channel.me in self.federation.data:
+        if channel.me in self.federation.data:
             keys = {name_of(party): channel.get(party, PUBLIC_KEY) for party in self._others(channel)}
             keys[name_of(channel.me)] = self._key.public_bytes
             self._masks = PairwiseMasks(name_of(channel.me), self._key, keys, channel.session)
@@ -261,9 +257,8 @@ class SecureSum(Local):
         Refuses (TooFewArrived) a set of clients whose sum would have less noise than was promised.
         """
         check_arrivals(self._sum, len(present))
-        steps, round_number = contribution.content, contribution.round_number
-        words = self._masks.masked(steps, round_number, present) if self._encrypted else steps.view(np.uint64)
-        return words.astype(WORD).tobytes()
+        masked = self._masks.masked(contribution.content, contribution.round_number, present)
+        return masked.astype(WORD).tobytes()
 
     def decode(self, messages: Sequence[bytes], clip: float) -> NoisyMean:
         """The server's mean from the messages of *all* clients that were named as present; of too few none is added up."""
@@ -281,7 +276,7 @@ class SecureSum(Local):
 
 
 class Shuffle(Aggregation):
-    """Answers go to the shuffler, sealed to the server (unless in one process), and in random order to the server.
+    """Answers go to the shuffler, sealed to the server, and in random order to the server.
 
     The server has the key to them and sees no sender; the shuffler hands on nothing where messages are too few.
     """
@@ -290,30 +285,23 @@ class Shuffle(Aggregation):
     _server_key: bytes
     _session: str
 
-    def __init__(
-        self, terms: RoundTerms, federation: Federation, message_splitting: str = "none", encrypted: bool = True
-    ) -> None:
+    def __init__(self, terms: RoundTerms, federation: Federation, message_splitting: str = "none") -> None:
         super().__init__(terms, federation)
         assert federation.shuffler is not None
         self.receiver = federation.shuffler
         # float32, whose rounding is post-processing.
         self.splitting = Splitting(terms.dimension, message_splitting, number_type="float32")
-        self._format = MessageFormat(self.splitting.payload_bytes)
+        self.message_bytes = MessageFormat(self.splitting.payload_bytes).ciphertext_bytes
         self._least = min_messages(terms) * self.splitting.positions
-        self._encrypted = encrypted
-
-    @property
-    def message_bytes(self) -> int:
-        return self._format.ciphertext_bytes if self._encrypted else self._format.content_bytes
 
     def offer_keys(self, channel: Channel) -> None:
-        if self._encrypted and channel.me == self.federation.server:
+        if channel.me == self.federation.server:
             self._analyzer = Analyzer(BoxKey(), self.splitting.payload_bytes, self._least, channel.session)
             for party in self.federation.data:
                 channel.put(party, SERVER_KEY, self._analyzer.public_key)
 
     def take_keys(self, channel: Channel) -> None:
-        if self._encrypted and channel.me in self.federation.data:
+        if channel.me in self.federation.data:
             self._session = channel.session
             self._server_key = channel.get(self.federation.server, SERVER_KEY)
 
@@ -338,19 +326,13 @@ class Shuffle(Aggregation):
         content = channel.get(self.receiver, SHUFFLED)
         if content == LOST:
             raise RoundLost("Too few messages arrived at the shuffler; it passed none on.")
-        messages = self._cut(content)
-        opened = (
-            self._analyzer.open_pieces(messages, round_number) if self._encrypted else self._format.pieces(messages)
-        )
-        return self.decode(opened, round_number)
+        return self.decode(self._analyzer.open_pieces(self._cut(content), round_number), round_number)
 
     def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
         """The pieces of a client's answers, each sealed to the server."""
-        pieces = self.pieces(contribution)
-        if not self._encrypted:
-            return b"".join(self._format.contents(pieces))
         size = self.splitting.payload_bytes
-        return b"".join(Encoder(self._server_key, contribution.round_number, size, self._session).encode_pieces(pieces))
+        encoder = Encoder(self._server_key, contribution.round_number, size, self._session)
+        return b"".join(encoder.encode_pieces(self.pieces(contribution)))
 
     def pieces(self, contribution: Contribution) -> list[Piece]:
         """The pieces of a client's answers; private until sealed."""
@@ -384,13 +366,11 @@ KINDS: dict[str, type[Local]] = {LOCAL: Local, SECURE_SUM: SecureSum}
 """Trust models in which a client sends one vector."""
 
 
-def make_aggregation(
-    terms: RoundTerms, federation: Federation, message_splitting: str = "none", encrypted: bool = True
-) -> Aggregation:
+def make_aggregation(terms: RoundTerms, federation: Federation, message_splitting: str = "none") -> Aggregation:
     """One party's part of the terms' trust model."""
     if terms.aggregation == SHUFFLE:
-        return Shuffle(terms, federation, message_splitting, encrypted)
-    return SecureSum(terms, federation, encrypted) if terms.aggregation == SECURE_SUM else Local(terms, federation)
+        return Shuffle(terms, federation, message_splitting)
+    return KINDS[terms.aggregation](terms, federation)
 
 
 def _check_size(message: bytes, size: int) -> None:

@@ -1,5 +1,9 @@
 """What trainings in rounds have in common, whatever is trained: agreed terms, one round at each party, and the end.
 
+The server tells all data parties what a round is about; they say whether they are ready; it names the parties of the round
+to everybody, or none where too few are ready; their messages go the way of `aggregation`. Whoever failed in a round may take
+part in the next one.
+
 A data party's line in its ledger comes before the message that it is for: `send_charged` is the one place that sees to it.
 """
 
@@ -11,17 +15,51 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
 from fate_dp.privacy import BudgetExceeded
+from fate_dp.privacy.accounting.secure_sum import TooFewArrived
 from fate_dp.privacy.events import Event
 
 from ...common.charges import Charges
-from ...common.federation import Context, Document, Federation, PartyId, party_name, party_of, require
+from ...common.federation import Context, Document, Federation, PartyId, name_of, party_name, party_of, require
 from ..sealed_shuffle import TooFewMessages
-from .aggregation import Aggregation, FateChannel
+from .aggregation import Aggregation, FateChannel, make_aggregation
 from .contribution import Contribution, NoisyMean, RoundLost
-from .parties import NOT_ONE_ROUND, OUTCOME, PRESENT, READY, present_parties, tell
 from .terms import RoundTerms
 
 logger = logging.getLogger(__name__)
+
+# Names of the messages, and of the contexts that they are sent in.
+KEYS, OUTCOME = "keys", "outcome"
+ROUND, READY, PRESENT = "round", "ready", "present"
+NOT_ONE_ROUND = "No round ran to its end: too few parties were ready, or messages got lost; see their logs."
+
+
+def keyed_aggregation(
+    ctx: Context, terms: RoundTerms, federation: Federation, message_splitting: str = "none"
+) -> Aggregation:
+    """This party's part of the trust model, with the keys that it needs of others."""
+    made = make_aggregation(terms, federation, message_splitting)
+    channel = FateChannel(ctx.sub_ctx(KEYS))
+    made.offer_keys(channel)
+    made.take_keys(channel)
+    return made
+
+
+def outcome_of(ctx: Context, server: PartyId) -> Document:
+    """How a training went, as the server tells all; raises its sentence, the same at all parties, where it failed."""
+    outcome = party_of(ctx.sub_ctx(OUTCOME), server).get(OUTCOME)
+    if outcome["problem"]:
+        raise ValueError(outcome["problem"])
+    return outcome
+
+
+def tell(ctx: Context, federation: Federation, name: str, everybody: Any, data_parties: Document | None = None) -> None:
+    """At the server: one message to all others; what is for data parties only goes into theirs."""
+    for party in federation.data:
+        party_of(ctx, party).put(name, everybody if data_parties is None else {**everybody, **data_parties})
+    if federation.shuffler is not None:
+        party_of(ctx, federation.shuffler).put(name, everybody)
+
+
 Settings = TypeVar("Settings")
 
 
@@ -90,8 +128,15 @@ def send_charged(
 
 def call_parties(ctx: Context, aggregation: Aggregation, number: int) -> list[str]:
     """At the server: names of the ready data parties, none where they are too few, as all are told."""
-    present = present_parties(ctx, aggregation.federation, aggregation, number)
-    tell(ctx, aggregation.federation, PRESENT, present)
+    federation = aggregation.federation
+    positions = [at for at, party in enumerate(federation.data) if party_of(ctx, party).get(READY)]
+    try:
+        aggregation.check_ready(positions, number)
+    except (TooFewArrived, TooFewMessages) as error:
+        logger.warning(f"round {number} is aborted before anything is sent: {error}")
+        positions = []
+    present = [name_of(federation.data[at]) for at in positions]
+    tell(ctx, federation, PRESENT, present)
     return present
 
 
@@ -110,6 +155,11 @@ def mean_of_round(
         logger.warning(f"round {number} is spent and gives no step: {error}")
         course.lost.append(number)
         return None, 0
+
+
+def without_model(role: str, privacy: Document) -> Document:
+    """What a party without records writes: it keeps no model."""
+    return {"data": {"estimator": None}, "meta": {"role": role, "privacy": privacy}}
 
 
 def end_rounds(ctx: Context, federation: Federation, course: Any, results: Document) -> None:

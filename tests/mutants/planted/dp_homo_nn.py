@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "secure_sum: nothing is masked",
         "A",
-        f"{AGGREGATION}:make_aggregation",
-        (("SecureSum(terms, federation, encrypted)", "SecureSum(terms, federation, False)"),),
+        f"{AGGREGATION}:SecureSum.encode",
+        (("masked.astype(WORD)", "contribution.content.view(np.uint64).astype(WORD)"),),
         ("tests/contract/test_masks.py::test_the_same_sums_come_in_other_messages[dp_homo_nn / train / secure_sum]",),
     ),
     Mutant(
