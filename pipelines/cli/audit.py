@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
+from ..jobs.text_tables import TextTable, print_table
 from .console import Commands, add_command, add_flags, add_home, parties_folder, wide_console
 
 if TYPE_CHECKING:
@@ -129,13 +130,9 @@ def made(options: argparse.Namespace) -> dict[Path, Certificate]:
 
 def show(certificates: dict[Path, Certificate]) -> None:
     """A short table of each, the verdict's sentence, and where it stands."""
-    from rich.table import Table
-    from rich.text import Text
-
     console = wide_console()
     for path, certificate in certificates.items():
         claim, found, evidence = certificate.claim, certificate.found, certificate.evidence
-        table = Table("field", "value", title="Audit certificate")
         rows = {
             "audited": claim.subject,
             "claimed epsilon (nats)": "none"
@@ -147,7 +144,5 @@ def show(certificates: dict[Path, Certificate]) -> None:
             "canaries": "none" if evidence is None else str(evidence.canaries),
             "verdict": certificate.verdict,
         }
-        for name, value in rows.items():
-            table.add_row(name, Text(value))
-        console.print(table)
+        print_table(console, "Audit certificate", TextTable(("field", "value"), tuple(rows.items())))
         print(f"{certificate.reason}\nCertificate: {path}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,8 @@ from fate_dp.attacks.of_views import Finding
 from fate_dp.attacks.recorded_view import VERSION, RecordedView
 from fate_dp.privacy.private_files import atomic_write
 
-from ..jobs.flow import fate_version
 from ..jobs.text_tables import TextTable, epsilon_text
-from .page import BLUE, GREY, ORANGE, moment, render, svg_drawing
+from .page import BLUE, GREY, ORANGE, Made, moment, render, svg_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,15 +30,6 @@ SUMMARY = (
     "Below stands what attacks read in what a party received in a job, as its recorder kept it. Each share stands beside what naming "
     "the commoner label reaches, and beside the largest one that is to be expected at the job's epsilon."
 )
-
-
-@dataclass(frozen=True)
-class Made:
-    """What the page was made with, for its foot."""
-
-    fate_dp_version: str
-    fate_version: str
-    schema: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,7 @@ def write_attack_page(path: Path, found: list[Attacked]) -> None:
     findings = [(each, finding) for each in found for finding in each.findings]
     page = render(
         "attack_template.html",
-        result=Made(version("fate-dp"), fate_version(), f"views of version {VERSION}"),
+        result=Made(f"views of version {VERSION}"),
         title="What an attacker reads in recorded views",
         of="attacks on recorded views",
         created=moment(datetime.now(timezone.utc).isoformat()),

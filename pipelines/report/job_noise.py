@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +46,8 @@ SAME = 1e-3
 
 
 @dataclass(frozen=True)
-class Noise:
-    """Of one ledger line, by its number.
+class Measured:
+    """What one kind of mechanism gives.
 
     Attributes:
         ratio: signal over noise; None where one of the two is not known, or there is no noise.
@@ -55,8 +55,6 @@ class Noise:
         sentence: what the numbers mean.
     """
 
-    entry_id: int
-    mechanism: str
     noise: str
     signal: str
     ratio: float | None
@@ -65,14 +63,11 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one kind of mechanism gives: see `Noise`."""
+class Noise(Measured):
+    """The same of one ledger line, by its number."""
 
-    noise: str
-    signal: str
-    ratio: float | None
-    acts: str
-    sentence: str
+    entry_id: int
+    mechanism: str
 
 
 Summaries = Iterable[Mapping[str, Any]]
@@ -81,9 +76,7 @@ Summaries = Iterable[Mapping[str, Any]]
 def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
     """Noise and signal of a line; ``summaries`` are those of the same party's tasks of the job."""
     measured = MEASURES.get(line.mechanism, _not_known)(line, list(summaries))
-    return Noise(
-        line.entry_id, line.mechanism, measured.noise, measured.signal, measured.ratio, measured.acts, measured.sentence
-    )
+    return Noise(**asdict(measured), entry_id=line.entry_id, mechanism=line.mechanism)
 
 
 def _flips(line: LedgerLine, summaries: Summaries) -> Measured:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.text_tables import CAP_COLUMNS, TextTable, epsilon_text, rounded_up, table_of
+from ..jobs.text_tables import CAP_COLUMNS, TextTable, epsilon_text, rounded_up, table_of, total_notes
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
@@ -44,15 +44,6 @@ FOR_AUDITORS = (
     "It joins the reports of {parties} for an auditor whom all of them trust: it holds every one's ledger and figures, and "
     "must not go back to any of them."
 )
-
-
-@dataclass(frozen=True)
-class Card:
-    """One key figure at the head of the page; the page's style knows some kinds by their name."""
-
-    kind: str
-    figure: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ def report_html(report: JobReport) -> str:
         of="report of several parties" if len(report.parts) > 1 else f"report of {names_of(report.parts[0].parties)}",
         created=moment(report.created),
         summary=summary(report),
-        cards=[(card.kind, card.figure, card.text) for card in cards(report)],
+        cards=cards(report),
         precision_of_figures=PRIVACY,
         picture=picture(report),
         refusals=list(refusals(report)),
@@ -160,8 +151,8 @@ def near_leaks(report: JobReport) -> str:
     return f" Something about single ones showed in {names_of(dict.fromkeys(tasks))}." if tasks else ""
 
 
-def cards(report: JobReport) -> list[Card]:
-    """The key figures at the head of the page."""
+def cards(report: JobReport) -> list[tuple[str, str, str]]:
+    """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
@@ -170,14 +161,14 @@ def cards(report: JobReport) -> list[Card]:
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
     nothing = "nothing of this job stands in a ledger that this report knows"
     return [
-        Card("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
-        Card("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
-        Card(
+        ("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
+        ("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
+        (
             "epsilon",
             NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
             nothing if largest is None else "largest of one record or label against one observer, by this job",
         ),
-        Card("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
+        ("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
     ]
 
 
@@ -303,20 +294,13 @@ def notes_of(part: PartyPart) -> list[str]:
     if part.ledger is None:
         return []
     told = {key_of(line): line.note for line in part.ledger.by_this_job}
-    noted = [(line, line.note) for line in part.ledger.by_this_job]
-    noted += [
-        (line, f"over all jobs so far, {line.note}")
+    of_all = [
+        replace(line, note=f"over all jobs so far, {line.note}")
         for line in part.ledger.by_all_jobs
         if line.note and told.get(key_of(line), line.note) != line.note
     ]
-    observers: dict[tuple[str, str, str, str], list[str]] = {}
-    for line, note in noted:
-        if note:
-            observers.setdefault((line.dataset, line.unit, line.relation, note), []).append(line.observer)
-    return [
-        f"{dataset}, {unit}, {relation.replace('_', '-')}, against {', '.join(names)}: {note}."
-        for (dataset, unit, relation, note), names in observers.items()
-    ]
+    noted = (*part.ledger.by_this_job, *of_all)
+    return total_notes([asdict(line) | {"relation": line.relation.replace("_", "-")} for line in noted])
 
 
 def line_table(part: PartyPart) -> TextTable:
@@ -342,18 +326,12 @@ def cap_table(caps: Iterable[Cap]) -> TextTable:
 def noise_table(noise: Iterable[Noise]) -> TextTable:
     """Noise beside signal, one row for each ledger line."""
     headings = ("no.", "mechanism", "noise", "signal", "signal / noise", "acts")
-    rows = tuple(
-        (
-            str(each.entry_id),
-            mechanism_name(each.mechanism),
-            each.noise,
-            each.signal,
-            NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}",
-            each.acts,
-        )
-        for each in noise
-    )
-    return TextTable(headings, rows, frozenset(("no.", "signal / noise")))
+    rows = []
+    for each in noise:
+        ratio = NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}"
+        mechanism = mechanism_name(each.mechanism)
+        rows.append((str(each.entry_id), mechanism, each.noise, each.signal, ratio, each.acts))
+    return TextTable(headings, tuple(rows), frozenset(("no.", "signal / noise")))
 
 
 def has_estimates(report: JobReport) -> bool:

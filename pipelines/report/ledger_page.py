@@ -10,7 +10,6 @@ import math
 import os
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from fate_dp.privacy.ledger.history import NotedUse, SpentAt
 from fate_dp.privacy.private_files import AnyPath, atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.flow import fate_version
 from ..jobs.party_ledgers import all_ledgers, has_ledger, home_at, homes_of
 from ..jobs.table_caps import CapLine, charged_tables, counted_names, history_of
 from ..jobs.text_tables import (
@@ -34,7 +32,7 @@ from ..jobs.text_tables import (
     total_notes,
     totals_table,
 )
-from .page import BLUE, ORANGE, moment, percent, render, svg_drawing
+from .page import BLUE, ORANGE, Made, moment, percent, render, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -106,15 +104,6 @@ class PartySection:
     explanations: list[str]
 
 
-@dataclass(frozen=True)
-class Made:
-    """What made the page, as the foot of every report names it."""
-
-    fate_dp_version: str
-    fate_version: str
-    schema: str
-
-
 def write_ledger_page(folder: Path, delta: float, path: Path) -> None:
     """Write the page of all parties that have a home in ``folder`` to ``path``, whole or not at all; totals at ``delta``.
 
@@ -162,7 +151,7 @@ def ledger_html(parties: list[PartySpending], delta: float, created: datetime) -
     only = f"Party {parties[0].party}" if len(parties) == 1 else "All parties here"
     return render(
         "ledger_template.html",
-        result=Made(version("fate-dp"), fate_version(), f"ledgers of version {SCHEMA_VERSION}"),
+        result=Made(f"ledgers of version {SCHEMA_VERSION}"),
         title=f"{only}: what was spent, and what is left",
         of="the privacy ledger",
         created=moment(created.isoformat()),

@@ -5,18 +5,31 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ..jobs.flow import fate_version
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Made:
+    """What made a page, as its foot names it: the programs, and the form of what was read."""
+
+    schema: str
+    fate_dp_version: str = field(default_factory=lambda: version("fate-dp"))
+    fate_version: str = field(default_factory=fate_version)
 
 
 def render(template: str, folder: Path = FOLDER, **named: object) -> str:
