@@ -182,7 +182,7 @@ def messages(task, console):
     sizes = {"secure_sum": sent_bytes(task, terms)}
     local = replace(terms, aggregation="local")
     sizes |= {"local": sent_bytes(task, local), "local, a tenth": sent_bytes(task, replace(local, upload_fraction=0.1))}
-    box = MessageFormat(Splitting(terms.dimension, "none", number_type="float32").payload_bytes).ciphertext_bytes
+    box = MessageFormat(Splitting(terms.dimension, "none").payload_bytes).ciphertext_bytes
     sizes["shuffle"] = box * CLIENT_RECORDS[0] / ROUNDS_PER_EPOCH
     table = Table(title=f"Bytes of a client of {CLIENT_RECORDS[0]} records, {terms.dimension:,} parameters")
     for heading in ("aggregation", "in a round", f"in {terms.rounds} rounds"):

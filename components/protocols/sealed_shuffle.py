@@ -132,7 +132,8 @@ def check_enough(arrived: int, min_messages: int, presumed_dishonest: int = 0) -
 
 
 SPLITS = ("none", "block", "coordinate")
-NUMBER_TYPES = {"float64": "<f8", "float32": "<f4", "int64": "<i8"}
+NUMBER = np.dtype("<f4")
+"""As which numbers travel, whose rounding is post-processing; they are added as float64."""
 
 
 @dataclass(frozen=True)
@@ -143,22 +144,19 @@ class Splitting:
         dimension: d, numbers in a vector.
         split: 'none', 'block' or 'coordinate'.
         block_size: numbers in a piece for 'block'; the last piece is filled up with zeros.
-        number_type: 'float64', 'float32' (sent rounded, added as float64) or 'int64' (added modulo 2^64).
     """
 
     dimension: int
     split: str = "none"
     block_size: int = 1024
-    number_type: str = "float64"
 
     def __post_init__(self) -> None:
         for field in ("dimension", "block_size"):
             value = getattr(self, field)
             if type(value) is not int or value < 1:
                 raise ValueError(refusal(field, value, "a whole number of at least 1"))
-        for field, allowed in (("split", SPLITS), ("number_type", tuple(NUMBER_TYPES))):
-            if getattr(self, field) not in allowed:
-                raise ValueError(refusal(field, getattr(self, field), f"one of {', '.join(allowed)}"))
+        if self.split not in SPLITS:
+            raise ValueError(refusal("split", self.split, f"one of {', '.join(SPLITS)}"))
 
     @property
     def numbers_per_piece(self) -> int:
@@ -172,11 +170,7 @@ class Splitting:
     @property
     def payload_bytes(self) -> int:
         """Size of every payload."""
-        return self.numbers_per_piece * self._type.itemsize
-
-    @property
-    def _type(self) -> np.dtype:
-        return np.dtype(NUMBER_TYPES[self.number_type])
+        return self.numbers_per_piece * NUMBER.itemsize
 
     def pieces(self, vector: np.ndarray) -> list[Piece]:
         """The pieces of one vector (d,); private until sealed.
@@ -185,12 +179,9 @@ class Splitting:
             InvalidMessage: it has another length, numbers of another kind, or numbers that are not finite.
         """
         vector = np.asarray(vector)
-        fits = vector.dtype == np.int64 if self._type.kind == "i" else vector.dtype.kind == "f"
-        if vector.shape != (self.dimension,) or not fits:
-            raise InvalidMessage(
-                refusal("A vector", vector, f"of shape ({self.dimension},) and type {self.number_type}")
-            )
-        padded = np.zeros(self.positions * self.numbers_per_piece, dtype=self._type)
+        if vector.shape != (self.dimension,) or vector.dtype.kind != "f":
+            raise InvalidMessage(refusal("A vector", vector, f"of shape ({self.dimension},) and type float32"))
+        padded = np.zeros(self.positions * self.numbers_per_piece, dtype=NUMBER)
         with np.errstate(over="ignore"):
             padded[: self.dimension] = vector
         self._check_finite(padded)
@@ -198,7 +189,7 @@ class Splitting:
         return [Piece(position, data[size * position : size * (position + 1)]) for position in range(self.positions)]
 
     def sum_of(self, pieces: Sequence[Piece]) -> tuple[np.ndarray, int]:
-        """The sum of the vectors, int64 or float64 (d,), and how many there were.
+        """The sum of the vectors, float64 (d,), and how many there were.
 
         Raises:
             InvalidMessage: a piece is missing or surplus, has another size or an unknown position, or holds a number
@@ -215,10 +206,9 @@ class Splitting:
                 f"Between {counts.min()} and {counts.max()} pieces came for a position; a piece is missing or surplus."
             )
         order = np.argsort(positions, kind="stable").tolist()
-        numbers = np.frombuffer(b"".join([pieces[at].payload for at in order]), dtype=self._type)
+        numbers = np.frombuffer(b"".join([pieces[at].payload for at in order]), dtype=NUMBER)
         self._check_finite(numbers)
-        total = np.int64 if self._type.kind == "i" else np.float64
-        sums = numbers.reshape(self.positions, counts[0], -1).sum(axis=1, dtype=total).ravel()
+        sums = numbers.reshape(self.positions, counts[0], -1).sum(axis=1, dtype=np.float64).ravel()
         return sums[: self.dimension], int(counts[0])
 
     def _check_finite(self, numbers: np.ndarray) -> None:

@@ -83,9 +83,9 @@ def test_the_control_that_forwards_in_order_of_arrival_is_caught():
 
 def test_the_server_cannot_join_the_pieces_of_one_vector():
     """What it reads of a round depends on which numbers stand at each position, not on who sent which together."""
-    splitting, seen = Splitting(2, "coordinate", number_type="int64"), []
+    splitting, seen = Splitting(2, "coordinate"), []
     for vectors in ([[1, 10], [2, 20]], [[1, 20], [2, 10]]):
-        pieces = [piece for row in vectors for piece in splitting.pieces(np.array(row))]
+        pieces = [piece for row in vectors for piece in splitting.pieces(np.array(row, dtype=float))]
         sent = shuffle(Encoder(KEY.public_bytes, 0, splitting.payload_bytes).encode_pieces(pieces), 4)
         seen.append(Analyzer(KEY, splitting.payload_bytes, 4).open_pieces(sent, 0))
     assert sorted(seen[0]) == sorted(seen[1])

@@ -289,8 +289,7 @@ class Shuffle(Aggregation):
         super().__init__(terms, federation)
         assert federation.shuffler is not None
         self.receiver = federation.shuffler
-        # float32, whose rounding is post-processing.
-        self.splitting = Splitting(terms.dimension, message_splitting, number_type="float32")
+        self.splitting = Splitting(terms.dimension, message_splitting)
         self.message_bytes = MessageFormat(self.splitting.payload_bytes).ciphertext_bytes
         self._least = min_messages(terms) * self.splitting.positions
 
