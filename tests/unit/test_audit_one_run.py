@@ -132,7 +132,7 @@ def test_coins_and_guesses_are_counted():
         ),
         (
             lambda: audit_guesses([1, -1], [1]),
-            "guesses must be one per coin, shape (2,), of at least one, got shape (1,) and type int64.",
+            "guesses must be one per coin, shape (2,), got shape (1,) and type int64.",
         ),
         (lambda: audit_guesses([1, 0], [1, 1]), "coins must hold -1 and 1 only, guesses -1, 0 and 1."),
     ],

@@ -21,7 +21,7 @@ BREAKS = {
     "three classes, one a fraction": (
         "flip",
         {"classes": [0, 0.5, 2]},
-        "more than two must be whole numbers below 2^31",
+        "classes must be whole numbers below 2^31 where there are more than two",
     ),
     "numbers": ("flip", {"bounds": [0, 1]}, "family binomial trains on labels 0 and 1, but flip has bounds"),
     "minus and plus one": ("flip", {"classes": [-1, 1]}, "family binomial trains on labels 0 and 1"),

@@ -96,7 +96,7 @@ def test_messages_that_do_not_fit_are_refused():
         open_scores(answer + answer[HEADER:], PRIVATE)
     with pytest.raises(ValueError, match="at least 40"):
         open_scores(answer[:20], PRIVATE)
-    with pytest.raises(ValueError, match="without features"):
+    with pytest.raises(ValueError, match="must have at least one feature"):
         score_queries(query[:36] + bytes(4), [], PUBLIC)
 
 
