@@ -212,10 +212,14 @@ class JobFiles:
         ``data_warehouse``. Where a file tells no source, the tasks that are read must be the job's own.
         """
         content, made = self._of(task), self._of(task, PARAMETERS).get("input_artifacts") or {}
-        own = [name for name in _producers(content, None) if self._of(name)]
-        found = [f"task {name} of an earlier job" for name in _producers(content, None) if name not in own]
-        for key in (content.get("input_artifacts") or {}).get("data") or {}:
-            for artifact in _listed(made.get(key)):
+        named = [name for name in _producers(content, None) if name != UNKNOWN]
+        own = [name for name in named if self._of(name)]
+        found = [f"task {name} of an earlier job" for name in named if name not in own]
+        for key, channels in ((content.get("input_artifacts") or {}).get("data") or {}).items():
+            artifacts = _listed(made.get(key))
+            if not artifacts and UNKNOWN in map(_producer, _listed(channels)):
+                found.append("a task that FATE-Flow does not tell")
+            for artifact in artifacts:
                 source = (artifact.get("metadata") or {}).get("source") or {}
                 job = self.parameters.parents[LEVELS - 1].name
                 ours = source.get("task_id") in [f"{job}_{name}" for name in own]

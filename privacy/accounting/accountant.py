@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from .. import events
-from ..events import Event, Process
+from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, Process
 from ..noise.stream import Floats
 from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, one_of, whole
 from .gaussian import gaussian_delta, gaussian_epsilon
@@ -213,11 +213,23 @@ class PLDAccountant(Accountant):
     kind, bound, bounded = "pld", "dominating pair", HAS_PROFILE
 
     def _compose(self) -> Bounds:
-        mu, rest = split_gaussian(self._counts, self.relation)
+        delta_at, epsilon_at = self._bounds_under(self.relation)
+        sampled = all(isinstance(process, events.PoissonSampledGaussian) for process in self._counts)
+        if self.relation != REPLACE_ONE or not sampled:
+            return delta_at, epsilon_at
+        # To replace a record by one that contributes nothing is to remove it: no figure may lie below that of add-or-remove.
+        delta_of_adding, epsilon_of_adding = self._bounds_under(ADD_OR_REMOVE)
+        return (
+            lambda epsilon: max(delta_at(epsilon), delta_of_adding(epsilon)),
+            lambda delta: max(epsilon_at(delta), epsilon_of_adding(delta)),
+        )
+
+    def _bounds_under(self, relation: str) -> Bounds:
+        mu, rest = split_gaussian(self._counts, relation)
         if not rest and mu <= MAX_MU:
             return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
         within_reach = mu <= MAX_MU and sum(rest.values()) <= MAX_RELEASES
-        distribution = _composed_distribution(mu, rest, self.relation) if within_reach else None
+        distribution = _composed_distribution(mu, rest, relation) if within_reach else None
         if distribution is None or not math.isfinite(distribution.get_delta_for_epsilon(0.0)):
             return lambda epsilon: 1.0, lambda delta: math.inf
         rounding = ROUNDING * sum(rest.values())
