@@ -43,6 +43,7 @@ FACTS = {
     "dp_binning": ("mechanism", "epsilon", "rows"),
     "dp_scorecard": ("mechanism|privacy", "epsilon", "rows"),
     "score_correction": ("mechanism", "epsilon", "rate of flips", "rows"),
+    "keyed_split": ("split", "rows"),
     "label_count": ("mechanism", "epsilon", "standard deviation of the noise", "rows"),
 }
 # With so many flips among the rows that are shown, none at all has a chance of e^-15.

@@ -212,7 +212,7 @@ REFUSALS = {
     "outside the range": "has a value that is not below 16 in magnitude; standardise it.",
     "missing": "must be finite numbers, got a missing or infinite value.",
     "text": "is not numeric; all features must be numbers.",
-    "other parameters": "as at the guest, got",
+    "other parameters": "set the same at both",
     "no point": "guest 9999: The other party sent a tag that is no point of prime order",
     "a short record": "guest 9999: An encrypted record must have 512 bytes with its columns under this key, got 511.",
     "a short record of the guest": "host 10000: An encrypted record must have 512 bytes with its columns",

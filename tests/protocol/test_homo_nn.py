@@ -334,7 +334,7 @@ def test_a_training_that_fails_tells_every_party_the_same_sentence(runs, name, s
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_labels_that_are_functions_of_all_records_end_the_promise_to_each(runs, name):
-    assert_refused(runs[name], "labels must be whole numbers", told="This party's data or files")
+    assert_refused(runs[name], "Labels must be whole numbers", told="This party's data or files")
     assert not any(outcome.ledger["entries"] for outcome in runs[name].values())
 
 

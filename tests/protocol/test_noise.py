@@ -202,7 +202,10 @@ REFUSED = {
         ),
         "The cap that",
     ),
-    "folds": (Scenario(folds, {"tables": TABLES, "privacy": "record"}), EVERYWHERE + "cross-validation"),
+    "folds": (
+        Scenario(folds, {"tables": TABLES, "privacy": "record"}),
+        "privacy is record, but cross-validation reads the rows again",
+    ),
 }
 
 

@@ -69,7 +69,7 @@ REFUSED = {
     "missing label": (on(changed(GUEST, y=one_row(np.nan)), label_type="float64"), "label is missing"),
     "text labels": (
         on(changed(GUEST, y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"),
-        "must be numbers",
+        "must be numeric",
     ),
     "small batches": (on(batch_size=79), "at least 80, 10 times the largest feature count"),
     "small table": (on({party: table.head(79) for party, table in TABLES.items()}), "all 79 rows"),
