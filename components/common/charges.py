@@ -19,7 +19,7 @@ from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.events import Event, Unit, event_after_over_sampling
 from fate_dp.privacy.labels.flipback import are_marked
-from fate_dp.privacy.ledger.datasets import LABELS
+from fate_dp.privacy.ledger.datasets import LABELS, label_account
 from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
 from fate_dp.privacy.private_files import (
     KEY_FILE,
@@ -36,7 +36,6 @@ from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, r
 from .job_files import origin_of_this_task, tables_of_this_task
 from .preflight import PrivateReason
 from .row_origin import refuse_mixed_rows, refuse_shown_labels
-from .vocabulary import LABEL
 
 Charged = list[tuple[Event, int]]
 CHANGED_BY_OPERATOR = "Its operator sees what is spent, and changes the cap, with `fate-dp cap`."
@@ -188,21 +187,21 @@ class Charges:
             labels = label_source or LABELS
         self._dataset = remembered_dataset(self._home, frame, labels=labels)
         self.dataset = self._dataset.name
-        self._labels = f"{LABELS}{self.dataset}" if labels == LABELS else labels
+        self._labels = None if labels is None else label_account(labels, self.dataset)
 
     def check(self, events: Charged) -> None:
         """Refuse, by a ``PrivateReason`` that tells others the refusal alone, what exceeds a cap; write nothing.
 
         What the rows of the table do not bear is refused to all parties alike.
         """
-        refuse_mixed_rows(labels_alone=all(event.unit == LABEL for event, _ in events))
+        refuse_mixed_rows(labels_alone=all(event.unit == Unit.LABEL for event, _ in events))
         if self._labels is not None:
             refuse_shown_labels(self._home.policy.job_check)
         claimed = self._claimed(events)
-        for account in dict.fromkeys((name, event.unit) for name, event, _ in claimed):
-            of_account = [(event, count) for name, event, count in claimed if (name, event.unit) == account]
+        for account in dict.fromkeys(name for name, _, _ in claimed):
+            of_account = [(event, count) for name, event, count in claimed if name == account]
             try:
-                self._home.ledger.check_steps(dataset=account[0], events=of_account, cap=self._cap(account[0]))
+                self._home.ledger.check_steps(dataset=account, events=of_account, cap=self._cap(account))
             except BudgetExceeded as error:
                 raise PrivateReason(str(error), public=f"{self._refusal} {CHANGED_BY_OPERATOR}") from error
 
@@ -233,15 +232,14 @@ class Charges:
     def _claimed(self, events: Charged) -> list[tuple[str, Event, int]]:
         """(account, event, count) of every line that the events are charged as."""
         found = []
-        for event, count in events:
-            if event.unit != LABEL:
+        for asked, count in events:
+            # Before the unit changes: what over-sampling leaves to a client, it leaves to the labels in its data.
+            event = event_after_over_sampling(asked) if self._over_sampled else asked
+            if event.unit != Unit.LABEL:
                 found.append((self.dataset, event, count))
-            if self._labels is not None and (self._reads_labels or event.unit == LABEL):
+            if self._labels is not None and (self._reads_labels or event.unit == Unit.LABEL):
                 found.append((self._labels, replace(event, unit=Unit.LABEL), count))
-        return [
-            (account, event_after_over_sampling(event) if self._over_sampled else event, count)
-            for account, event, count in found
-        ]
+        return found
 
     @cached_property
     def _over_sampled(self) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from fate_dp.privacy.declared import YAML_READER
+
 from .federation import Document
 
 
@@ -271,7 +273,7 @@ def _listed(value: object) -> list[Document]:
 
 def _content(path: Path) -> Document:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), YAML_READER)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         logger.info("%s tells nothing: %s", path, error)
         return {}

@@ -155,7 +155,7 @@ def labels_to_protect(home: PartyHome, frame: DataFrame, settings: LabelNoiseSet
     source, epsilon = settings.label_source, settings.epsilon
     if epsilon is None or source is None:
         missing = "epsilon" if epsilon is None else "label_source"
-        raise Refusal(f"{missing} must be set at the guest, got None. Set it there, beside privacy label.")
+        raise Refusal.of(missing, None, "set at the guest", "Set it there, beside privacy label.")
     check_source(home, frame, source)
     if home.policy.source(source).public:
         raise Refusal(f"privacy must be none, got label. The guest declared {source} public.")

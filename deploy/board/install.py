@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from fate_dp.privacy.declared import YAML_READER
+
 from ..flow.programs import FlowServerError
 
 # The board serves ``dag/<component>.yaml`` of its working directory, as JSON, and draws a job's graph only if it finds
@@ -63,7 +65,7 @@ def _name_in(document: object) -> str | None:
 
 def _loaded(text: str) -> Any:
     try:
-        return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return yaml.load(text, YAML_READER)
     except yaml.YAMLError:
         return None
 

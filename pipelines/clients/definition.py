@@ -19,8 +19,7 @@ from fate_client.pipeline.conf.types import PlaceHolder
 
 from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
 from fate_dp.components.common.vocabulary import refuse_old_names
-
-YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+from fate_dp.privacy.declared import YAML_READER
 
 
 class DeclaredTask(Component):

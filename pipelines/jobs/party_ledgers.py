@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fate_dp.components.common.charges import PartyHome, label_cap
-from fate_dp.privacy import InvalidPolicy, LedgerUnavailable
+from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
 from fate_dp.privacy.ledger.ledger import declare_public_labels
@@ -96,9 +96,7 @@ def _budgets(home: PartyHome, totals: list[dict[str, Any]]) -> list[dict[str, An
             continue
         dataset = line["dataset"]
         if line["unit"] == "label":
-            cap = label_cap(home, dataset)
-            delta = 0.0 if math.isfinite(ledger.spent_of_labels(dataset)) else cap.delta
-            spent = ledger.spent_of_labels(dataset, delta)
+            cap, spent, delta = spent_on_labels(home, dataset)
         else:
             cap = policy.dataset_cap(dataset, ledger.related(dataset))
             delta, spent = cap.delta, ledger.spent_by_steps(dataset, cap.delta)
@@ -134,8 +132,16 @@ def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[f
         )
     if not has_ledger(home):
         return policy.label_cap(source), 0.0
-    cap = label_cap(home, source)
-    return cap.epsilon, home.ledger.spent_of_labels(source, cap.delta)
+    cap, spent, _ = spent_on_labels(home, source)
+    return cap.epsilon, spent
+
+
+def spent_on_labels(home: PartyHome, account: str) -> tuple[BudgetCap, float, float]:
+    """(cap, spent, at which delta) of labels; at delta 0 but where noise on sums of them has no epsilon there."""
+    cap, exact = label_cap(home, account), home.ledger.spent_of_labels(account)
+    if math.isfinite(exact):
+        return cap, exact, 0.0
+    return cap, home.ledger.spent_of_labels(account, cap.delta), cap.delta
 
 
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tempfile
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from fate_dp.privacy.ledger.policy import DEFAULT_LOSS_CAP, NUMBERED_COLUMNS, de
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
 from fate_dp.privacy.validation import InvalidArgument
 
-from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home
+from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home, spent_on_labels
 
 TABLE = re.compile(r"[^/\s]+/[^/\s]+")
 STEPS = "private steps, epsilon"
@@ -155,10 +154,8 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
 
     for source in (*table.sources, *table.undeclared):
         kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
-        # Noise on sums of labels has no epsilon at delta 0.
-        delta = 0.0 if math.isfinite(ledger.spent_of_labels(source)) else policy.label_delta
-        cap = policy.label_cap(source, ledger.related(source))
-        add(kind, source, ledger.spent_of_labels(source, delta), cap, delta, is_default)
+        cap, spent, delta = spent_on_labels(table.home, source)
+        add(kind, source, spent, cap.epsilon, delta, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))
         spent, is_default = ledger.spent_by_steps(dataset, budget.delta), budget == policy.default_dataset_cap

@@ -59,6 +59,11 @@ def is_label_account(name: str) -> bool:
     return is_source(name) or name.startswith(LABELS)
 
 
+def label_account(labels: str, dataset: str) -> str:
+    """The account of a dataset's labels: their source, or for `LABELS` one that is named after the dataset."""
+    return f"{LABELS}{dataset}" if labels == LABELS else labels
+
+
 class DatasetLedger(Chapter):
     """Which datasets count together, and what people call them.
 
@@ -93,7 +98,7 @@ class DatasetLedger(Chapter):
             if not staged:
                 touched |= _families_of_name(connection, dataset)
             name = _name(connection, dataset, touched, key_id)
-            names = [name, *((f"{LABELS}{name}" if labels == LABELS else labels,) if labels else ())]
+            names = [name] if labels is None else [name, label_account(labels, name)]
             touched |= {number for each in names for (number,) in connection.execute(FAMILY_OF, (each,))}
             family = joined(connection, touched)
             # What an earlier version remembered stays marked by an empty key: it holds records that nobody can name.
@@ -111,8 +116,8 @@ class DatasetLedger(Chapter):
 
     def related(self, dataset: str) -> list[str]:
         """Names of all datasets, or label accounts, that count together with this one, itself among them, in order."""
-        with self._database.reading() as connection:
-            return related_names(connection, dataset)
+        rows = self._database.fetch(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": dataset})
+        return [name for (name,) in rows if is_label_account(name) == is_label_account(dataset)]
 
     def feature_count(self, dataset: str) -> int:
         """How many columns the dataset has, 0 for one that no job has read."""
@@ -135,12 +140,6 @@ class DatasetLedger(Chapter):
         """`cap_command` of this ledger."""
         with self._database.reading() as connection:
             return cap_command(connection, dataset, option)
-
-
-def related_names(connection: sqlite3.Connection, name: str) -> list[str]:
-    """`DatasetLedger.related` within a transaction."""
-    rows = connection.execute(f"SELECT * FROM ({RELATED}) ORDER BY 1", {"dataset": name})
-    return [other for (other,) in rows if is_label_account(other) == is_label_account(name)]
 
 
 def called(connection: sqlite3.Connection, dataset: str) -> str:

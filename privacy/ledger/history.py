@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
-from ..events import REPLACE_ONE, Event, PureDP
+from ..events import Event
 from ..validation import check_delta_or_zero
 from .database import Chapter
 from .datasets import RELATED, is_label_account
-from .entries import LABEL_DRAWS, LABEL_OBSERVERS, Entry, Use, stored_event
-from .totals import Charged, epsilon_of_labels, known_total, spent_by_steps
+from .entries import LABEL_DRAWS, Entry, Use, stored_event
+from .totals import Charged, charge_of_flips, epsilon_of_labels, known_total, spent_by_steps
 
 # Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
 MAX_POINTS = 16
@@ -96,8 +96,7 @@ class HistoryLedger(Chapter):
         def epsilon(charged: Charged, epsilons: dict[int, float]) -> float:
             of_records = ([_sum_of(lines, epsilons) for lines in records] for records in lines_of_records.values())
             worst = math.fsum(map(max, of_records))
-            flips = ((Event(PureDP(worst), "label", REPLACE_ONE, LABEL_OBSERVERS), 1),) if worst else ()
-            return epsilon_of_labels((*charged, *flips), delta)
+            return epsilon_of_labels((*charged, *charge_of_flips(worst)), delta)
 
         changes = sorted([*steps, *draws], key=lambda change: change[0])
         return _composed(changes, epsilon)

@@ -85,10 +85,8 @@ def charges(connection: sqlite3.Connection, dataset: str) -> Charged:
     """What counts against the cap of the dataset, or of the account of labels: of its whole family."""
     of_labels = is_label_account(dataset)
     steps = connection.execute(STEPS, {"dataset": dataset, "labels": of_labels})
-    found = [(stored_event(text), rounds) for text, rounds in steps]
-    if of_labels and (epsilon := spent_by_flips(connection, dataset)):
-        found.append((Event(PureDP(epsilon), "label", REPLACE_ONE, LABEL_OBSERVERS), 1))
-    return tuple(found)
+    found = tuple((stored_event(text), rounds) for text, rounds in steps)
+    return (*found, *charge_of_flips(spent_by_flips(connection, dataset))) if of_labels else found
 
 
 def charges_with_counted(connection: sqlite3.Connection, dataset: str) -> Charged:
@@ -101,6 +99,11 @@ def charges_with_counted(connection: sqlite3.Connection, dataset: str) -> Charge
 def spent_by_flips(connection: sqlite3.Connection, account: str) -> float:
     """Of the memoised draws of all sources in the family of an account of labels, at delta 0."""
     return math.fsum(total for (total,) in connection.execute(SPENT_BY_FLIPS, {"dataset": account}))
+
+
+def charge_of_flips(epsilon: float) -> Charged:
+    """All memoised draws of a family as one release, none where nothing was spent on them."""
+    return ((Event(PureDP(epsilon), "label", REPLACE_ONE, LABEL_OBSERVERS), 1),) if epsilon else ()
 
 
 def epsilon_of_labels(charged: Charged, delta: float = 0.0) -> float:

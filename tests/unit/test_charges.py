@@ -111,3 +111,16 @@ def test_a_source_is_one_that_the_operator_declared(tmp_path):
             provenance.check_source(home_of(ctx), frame_at(ctx, TABLE.assign(y=1.0)), "made/up/y")
 
     played(step, tmp_path)
+
+
+def test_a_client_that_over_samples_its_own_rows_keeps_its_guarantee_for_labels_too(tmp_path):
+    table = TABLE.assign(id=[f"{SYNTHETIC_PREFIX}{row}" for row in range(6)], y=[0.0, 1.0] * 3)
+    of_client = (Event(PureDP(1.0), "client", REPLACE_ONE, ("host",)), 1)
+
+    def step(ctx):
+        own = charges(ctx, table)
+        own.check([of_client])
+        own.record([of_client], "a step")
+        return {entry["unit"]: entry["epsilon"] for entry in home_of(ctx).ledger.entries(0.0)}
+
+    assert played(step, tmp_path) == {"client": 1.0, "label": 1.0}

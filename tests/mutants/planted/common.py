@@ -83,7 +83,7 @@ MUTANTS = (
         "a step on records is not charged to the labels that it reads",
         "A",
         f"{CHARGES}:Charges._claimed",
-        (("(self._reads_labels or event.unit == LABEL)", "event.unit == LABEL"),),
+        (("(self._reads_labels or event.unit == Unit.LABEL)", "event.unit == Unit.LABEL"),),
         ("tests/protocol/test_dp_binning.py::test_the_ledger_charges_the_sensitivity_of_all_columns",),
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS = (
         "records of over-sampled tables are charged as if noise protected them",
         "A",
         f"{CHARGES}:Charges._claimed",
-        (("event_after_over_sampling(event) if self._over_sampled else event", "event"),),
+        (("event_after_over_sampling(asked) if self._over_sampled else asked", "asked"),),
         ("tests/unit/test_charges.py::test_noise_protects_no_record_of_an_over_sampled_table",),
     ),
     Mutant(
