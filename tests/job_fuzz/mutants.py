@@ -26,7 +26,7 @@ MUTANTS = (
     _mutant(
         "another source of the same labels is a second budget",
         f"{DATASETS}:DatasetLedger.remember_dataset",
-        ("labels,) if labels else ()", "labels,) if labels == LABELS else ()"),
+        ("labels is None else", "labels != LABELS else"),
     ),
     _mutant(
         "rows that data_split or sample chose bear a promise",
@@ -111,7 +111,7 @@ MUTANTS = (
     _mutant(
         "steps that protect records cost their labels nothing",
         f"{CHARGES}:Charges._claimed",
-        ("(self._reads_labels or event.unit == LABEL)", "event.unit == LABEL"),
+        ("(self._reads_labels or event.unit == Unit.LABEL)", "event.unit == Unit.LABEL"),
     ),
     _mutant(
         "flips of another key are forgotten",
