@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -28,12 +28,11 @@ from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event, Process
 from ..noise.stream import Floats
 from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, one_of, whole
 from .gaussian import gaussian_delta, gaussian_epsilon
-from .privacy_profiles import HAS_PROFILE, MAX_MU, Pair, PrivacyProfile, gaussian_profile, profiles
+from .losses import composed
+from .privacy_profiles import HAS_PROFILE, MAX_MU, gaussian_profile, profiles
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
-    from dp_accounting.pld.pld_pmf import PLDPmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
 Bounds: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]
@@ -183,31 +182,16 @@ def split_gaussian(counts: Mapping[Process, int], relation: str) -> tuple[float,
     return max(math.sqrt(total) * (1 + LAST_BITS_OF_MU), MIN_MU), rest
 
 
-GRID_POINTS = 2**17
-SINGLE_POINTS = 2**15
-COARSE_POINTS = 2**11
-# The composed loss is taken to spread over this many standard deviations; beyond, dp-accounting's bounds take over.
-DEVIATIONS = 24
-ROUNDING = 2.0**-53
-# Beyond, dp-accounting's convolutions outgrow the memory, and the grid is too coarse for one release. Unsampled
-# Gaussian releases do not count.
+# Beyond, the grid is too coarse for one release. Unsampled Gaussian releases do not count.
 MAX_RELEASES = 2_000_000
-# In nats, per release: on a finer grid the rounding of deltas near 1 would make the masses of all releases together
-# exceed 1 by far, up to what no float can hold.
-MIN_INTERVAL = 1e-14
-# In nats; losses that would need a wider grid get no finite epsilon.
-WIDEST_INTERVAL = 1.0
 
 
 class PLDAccountant(Accountant):
     """Privacy loss distributions: tight, for every mechanism with a proved dominating pair.
 
-    Each release becomes a distribution of losses on a grid by connecting the dots of its privacy profile (Doroshenko,
-    Ghazi, Kamath, Kumar and Manurangsi, PETS 2022, algorithm 1), which never lowers a delta; dp-accounting convolves
-    them. Unsampled Gaussian releases are added up first and, on their own, answered exactly. The Fourier transform's
-    rounding is met by an allowance of ``ROUNDING`` per release: above every error seen, not a proved bound. Deltas
-    below about 1e-15, or below the allowance, and more than ``MAX_RELEASES`` have no finite epsilon
-    (docs/proofs-privacy.md).
+    Each release becomes a distribution of losses on a grid, and all are convolved, with a proved bound of what rounding
+    does (`losses`, docs/proofs-privacy.md). Unsampled Gaussian releases are added up first and, on their own, answered
+    exactly. More than ``MAX_RELEASES`` others have no finite epsilon.
     """
 
     kind, bound, bounded = "pld", "dominating pair", HAS_PROFILE
@@ -229,76 +213,16 @@ class PLDAccountant(Accountant):
         if not rest and mu <= MAX_MU:
             return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
         within_reach = mu <= MAX_MU and sum(rest.values()) <= MAX_RELEASES
-        distribution = _composed_distribution(mu, rest, relation) if within_reach else None
-        if distribution is None or not math.isfinite(distribution.get_delta_for_epsilon(0.0)):
+        parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
+        if mu:
+            parts.append(((gaussian_profile(min(mu, MAX_MU)),), 1))
+        compositions = composed(parts) if within_reach else []
+        if not compositions:
             return lambda epsilon: 1.0, lambda delta: math.inf
-        rounding = ROUNDING * sum(rest.values())
-
-        def epsilon_at(delta: float) -> float:
-            return distribution.get_epsilon_for_delta(delta - rounding) if delta > rounding else math.inf
-
-        def delta_at(epsilon: float) -> float:
-            # Rounding in the Fourier transform leaves negative probabilities, of which far tails may consist.
-            return max(0.0, float(distribution.get_delta_for_epsilon(epsilon))) + rounding
-
-        return delta_at, epsilon_at
-
-
-def _composed_distribution(mu: float, rest: Mapping[Process, int], relation: str) -> PrivacyLossDistribution | None:
-    """dp-accounting's distribution of a Gaussian mechanism and the releases counted in ``rest``, whatever their order.
-
-    None where the losses are too wide for a grid: more than ``WIDEST_INTERVAL`` nats from one point to the next.
-    """
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-    parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
-    if mu:
-        parts.append(((gaussian_profile(mu),), 1))
-    interval = _grid_interval(parts)
-    if not interval <= WIDEST_INTERVAL:
-        return None
-    releases = (
-        (PrivacyLossDistribution(*(_connect_dots(profile, interval) for profile in pair)), count)
-        for pair, count in parts
-    )
-    # One release composed with nothing is itself, which dp-accounting would find by way of a Fourier transform.
-    distributions = (one.self_compose(count) if count > 1 else one for one, count in releases)
-    return reduce(lambda composed, part: composed.compose(part), distributions)
-
-
-def _grid_interval(parts: list[tuple[Pair, int]]) -> float:
-    """Width of the loss grid: fine, but coarser where the composed loss is wide or many different releases meet."""
-    widest = max(profile.highest - profile.lowest for pair, _ in parts for profile in pair)
-    if not widest <= WIDEST_INTERVAL * SINGLE_POINTS:
-        return math.inf
-    largest = sum(count * max(profile.highest - profile.lowest for profile in pair) for pair, count in parts)
-    variance = sum(count * max(map(_loss_variance, pair)) for pair, count in parts)
-    spread = min(largest, DEVIATIONS * math.sqrt(variance))
-    interval = max(spread / GRID_POINTS, widest / SINGLE_POINTS) * math.sqrt(len(parts))
-    least = MIN_INTERVAL * sum(count for _, count in parts)
-    if interval <= least:
-        return least
-    # Randomised response loses nothing to the grid when its two losses lie on it.
-    largest_loss = parts[0][0][0].highest
-    return largest_loss / math.ceil(largest_loss / interval)
-
-
-def _loss_variance(profile: PrivacyProfile) -> float:
-    interval = (profile.highest - profile.lowest) / COARSE_POINTS
-    losses = profile.lowest + np.arange(-1, COARSE_POINTS + 2) * interval
-    falls = np.diff(profile.delta(losses))
-    masses = np.maximum((falls[1:] - math.exp(interval) * falls[:-1]) / math.expm1(interval), 0)
-    return float(np.dot(masses, losses[1:-1] ** 2))
-
-
-def _connect_dots(profile: PrivacyProfile, interval: float) -> PLDPmf:
-    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
-
-    first, last = math.floor(profile.lowest / interval), math.ceil(profile.highest / interval)
-    deltas = np.clip(profile.delta(np.arange(first, last + 1) * interval), 0, 1)
-    # A profile never grows; where rounding says otherwise the larger value is the safe one.
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
-    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, first, last, deltas)
+        return (
+            lambda epsilon: max(each.delta(epsilon) for each in compositions),
+            lambda delta: max(each.epsilon(delta) for each in compositions),
+        )
 
 
 ORDERS: Floats = np.array(

@@ -166,7 +166,7 @@ def exact_response_epsilon(epsilon, count, delta):
 
 
 @pytest.mark.parametrize("epsilon, count", [(0.1, 60), (0.7, 25), (2.0, 9)])
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-10, 1e-12])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-10, 1e-12, 1e-20])
 def test_randomised_response_lies_just_above_the_exact_answer(epsilon, count, delta):
     exact = exact_response_epsilon(epsilon, count, delta)
     reported = composed("pld", REPLACE_ONE, (RandomizedResponse(epsilon), count)).epsilon(delta)
@@ -174,14 +174,13 @@ def test_randomised_response_lies_just_above_the_exact_answer(epsilon, count, de
 
 
 @pytest.mark.parametrize("noise, count", [(20.0, 100), (200.0, 10_000), (1.0, 3)])
-@pytest.mark.parametrize("delta, excess", [(1e-5, 1e-4), (1e-10, 1e-3), (1e-12, 1e-2)])
+@pytest.mark.parametrize("delta, excess", [(1e-5, 1e-4), (1e-10, 1e-4), (1e-18, 1e-4)])
 @pytest.mark.parametrize("relation, clips", [(ADD_OR_REMOVE, 1), (REPLACE_ONE, 2)])
 def test_the_grid_lies_above_the_exact_gaussian(noise, count, delta, excess, relation, clips):
     almost_unsampled = PoissonSampledGaussian(1 - 1e-13, noise)
     exact = gaussian_epsilon(noise / math.sqrt(count), delta, clips)
     reported = composed("pld", relation, (almost_unsampled, count)).epsilon(delta)
-    assert exact <= reported
-    assert reported <= exact * (1 + excess) or (delta == 1e-12 and count == 10_000)
+    assert exact <= reported <= exact * (1 + excess)
 
 
 @pytest.mark.parametrize("process", [Laplace(2.5), RandomizedResponse(1.2, 5), PoissonSampledGaussian(0.05, 1.4)])

@@ -87,11 +87,17 @@ def test_a_target_below_the_slack_is_refused():
 
 
 @pytest.mark.parametrize("epsilon, delta, steps", [(50, 1e-12, 100_000), (1, 1e-15, 100)])
-def test_a_delta_below_the_error_of_the_grid_is_left_to_renyi(epsilon, delta, steps):
+def test_a_tiny_delta_is_met_with_less_noise_than_renyi_asks_for(epsilon, delta, steps):
+    noise, more = (calibrate_noise_multiplier(epsilon, delta, 0.9, steps, kind) for kind in ("pld", "rdp"))
+    assert noise < more
+    assert subsampled_gaussian_epsilon(0.9, noise, steps, delta) <= epsilon
+
+
+def test_a_delta_below_the_tails_of_the_grid_is_left_to_renyi():
     with pytest.raises(UnreachableTarget, match="^The pld accountant finds no noise up to"):
-        calibrate_noise_multiplier(epsilon, delta, 0.9, steps)
-    noise = calibrate_noise_multiplier(epsilon, delta, 0.9, steps, "rdp")
-    assert subsampled_gaussian_epsilon(0.9, noise, steps, delta, "rdp") <= epsilon
+        calibrate_noise_multiplier(1, 1e-25, 0.9, 100)
+    noise = calibrate_noise_multiplier(1, 1e-25, 0.9, 100, "rdp")
+    assert subsampled_gaussian_epsilon(0.9, noise, 100, 1e-25, "rdp") <= 1
 
 
 def test_bad_input_is_refused_in_one_sentence():

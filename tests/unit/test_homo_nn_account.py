@@ -171,7 +171,7 @@ def test_an_unreachable_target_says_what_is_in_reach():
     with pytest.raises(
         UnreachableTarget, match="delta .* at this epsilon would be met. Ask for that, or for fewer rounds."
     ):
-        calibrate_terms(replace(GOLDEN, dimension=10**6), 1.0, 1e-19, ADD_OR_REMOVE)
+        calibrate_terms(replace(GOLDEN, dimension=10**6), 1.0, 1e-30, ADD_OR_REMOVE)
 
 
 def test_a_private_clip_costs_nothing_but_the_longer_vector():

@@ -1,0 +1,288 @@
+"""Privacy loss distributions: the losses of one release on a grid, and of all releases together, rounded up.
+
+Each release becomes a distribution of losses on a grid by connecting the dots of its privacy profile (Doroshenko,
+Ghazi, Kamath, Kumar and Manurangsi, PETS 2022, algorithm 1), which never lowers a delta. The distributions are convolved
+by a Fourier transform. Its rounding is small beside the largest mass, not beside the tails that a delta is made of, so
+every mass is first multiplied by e^(tilt * loss), which moves the bulk to where the answer lies. What the rounding can
+still amount to is bounded and added. Losses are in nats. Proofs: docs/proofs-privacy.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..noise.stream import Floats
+from .privacy_profiles import Pair, PrivacyProfile, smallest_epsilon
+
+GRID_POINTS = 2**17
+SINGLE_POINTS = 2**15
+COARSE_POINTS = 2**11
+MOST_POINTS = 2**22
+# The composed loss is taken to spread over this many standard deviations when the width of the grid is chosen.
+DEVIATIONS = 24
+# In nats, per release: on a finer grid the rounding of deltas near 1 would make the masses of all releases together
+# exceed 1 by far.
+MIN_INTERVAL = 1e-14
+# In nats; losses that would need a wider grid get no finite epsilon.
+WIDEST_INTERVAL = 1.0
+
+UNIT_ROUNDOFF = 2.0**-53
+# Relative, of the probabilities whose difference a profile is; the unit tests measure up to 2^-44.9 against 60 digits.
+PROFILE_ERROR = 2.0**-43
+# Relative error in l2 of a fast Fourier transform, per factor of two of its length (Higham, "Accuracy and stability of
+# numerical algorithms", 2nd edition, theorem 24.2, with roots of unity rounded to nearest), rounded up.
+TRANSFORM_ERROR = 8 * UNIT_ROUNDOFF
+# Of (1 + z)^n, in units of n |z|, where the largest power is 1: a logarithm, a product, an exponential, a sine.
+POWER_ERROR = 16 * UNIT_ROUNDOFF
+# What the errors of single factors make of each other, for all lengths up to `MOST_POINTS`.
+GROWTH = 1.01
+# Losses that are less likely than e^-LOG_TAIL in all are taken to be infinite.
+LOG_TAIL = 80.0
+# In units of one over the largest loss of a release.
+LEAST_TILT, LARGEST_TILT = 1e-6, 1e4
+TILTS_PER_E = 8
+# Of a float, and minus that of the smallest one.
+LARGEST_LOGARITHM = 709.0
+LEAST_LOGARITHM = 745.0
+# Relative: more than the rounding of the few operations that sum up two tails, or that turn a bound into an epsilon.
+LAST_BITS = 1e-12
+# So that every delta has a logarithm.
+LEAST_DELTA = 1e-300
+
+
+@dataclass(frozen=True)
+class Losses:
+    """One release: ``masses`` at ``first``, ``first + 1``, ... intervals of the grid, and that of an infinite loss.
+
+    They are upper bounds; by rounding they may exceed 1 together.
+    """
+
+    first: int
+    masses: Floats
+    infinite: float
+
+    @property
+    def last(self) -> int:
+        """Place of the largest finite loss."""
+        return self.first + len(self.masses) - 1
+
+    @property
+    def second_moment(self) -> float:
+        """Mean square of the finite losses, in intervals."""
+        return float(np.dot(self.masses, np.square(np.arange(self.first, self.last + 1.0))))
+
+    @cached_property
+    def logarithms(self) -> Floats:
+        """Of the masses."""
+        with np.errstate(divide="ignore"):
+            found: Floats = np.log(self.masses)
+        return found
+
+    def tilted(self, tilt: float) -> tuple[float, Floats]:
+        """(ln M, masses times e^(tilt * place) / M), M their sum and ``tilt`` per interval."""
+        exponents = self.logarithms + tilt * np.arange(self.first, self.last + 1)
+        largest = exponents.max()
+        masses = np.exp(exponents - largest)
+        total = masses.sum()
+        return float(largest + math.log(total)), masses / total
+
+
+def connect_dots(profile: PrivacyProfile, interval: float) -> Losses:
+    """The distribution on the grid whose own profile joins the profile's dots by lines that are straight in e^epsilon."""
+    first, last = math.floor(profile.lowest / interval), math.ceil(profile.highest / interval)
+    deltas = np.clip(profile.delta(np.arange(first, last + 1) * interval), 0, 1)
+    # A profile never grows; where rounding says otherwise the larger value is the safe one.
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+    # A delta is the difference P - e^epsilon Q, of which both are right to a few bits; the second is what it falls by.
+    deltas = np.minimum(deltas + PROFILE_ERROR * (deltas + _falls(deltas) / math.expm1(interval)), 1)
+    falls = _falls(deltas)
+    from_left = np.append(1 - deltas[0], falls[:-1] / -math.expm1(-interval))
+    to_right = falls / math.expm1(interval)
+    # Each is rounded a few times before they cancel; more mass only raises a delta.
+    masses = np.maximum(from_left - to_right + 4 * UNIT_ROUNDOFF * (from_left + to_right), 0)
+    return Losses(first, masses, float(deltas[-1]))
+
+
+def _falls(deltas: Floats) -> Floats:
+    """From each place to the next; 0 behind the last."""
+    return np.append(-np.diff(deltas), 0)
+
+
+def composed(parts: Sequence[tuple[Pair, int]]) -> list[Composition]:
+    """The loss of all releases, each with its profiles and count, in any order: one for each side of their pairs.
+
+    None at all where no grid holds the losses.
+    """
+    interval = _grid_interval(parts)
+    if not interval <= WIDEST_INTERVAL:
+        return []
+    found = []
+    for side in range(max(len(pair) for pair, _ in parts)):
+        releases = [(connect_dots(pair[side % len(pair)], interval), count) for pair, count in parts]
+        found.append(Composition(releases, interval))
+    return found
+
+
+def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
+    """Width of the loss grid: fine, but coarser where the composed loss is wide or many different releases meet."""
+    widest = max(profile.highest - profile.lowest for pair, _ in parts for profile in pair)
+    if not widest <= WIDEST_INTERVAL * SINGLE_POINTS:
+        return math.inf
+    largest = sum(count * max(profile.highest - profile.lowest for profile in pair) for pair, count in parts)
+    variance = sum(count * max(map(_mean_square, pair)) for pair, count in parts)
+    spread = min(largest, DEVIATIONS * math.sqrt(variance))
+    interval = max(spread / GRID_POINTS, widest / SINGLE_POINTS) * math.sqrt(len(parts))
+    least = MIN_INTERVAL * sum(count for _, count in parts)
+    if interval <= least:
+        return least
+    # Randomised response loses nothing to the grid when its two losses lie on it.
+    largest_loss = parts[0][0][0].highest
+    return largest_loss / math.ceil(largest_loss / interval)
+
+
+def _mean_square(profile: PrivacyProfile) -> float:
+    """Of one loss, on a coarse grid."""
+    interval = (profile.highest - profile.lowest) / COARSE_POINTS
+    return connect_dots(profile, interval).second_moment * interval**2
+
+
+@dataclass(frozen=True)
+class _Tilted:
+    """Composed masses times e^(tilt * loss) / e^log_moment, from the place ``first`` on.
+
+    Each is off by a factor within 1 +- ``relative_error``, and then by errors whose l2 norm is at most ``error``.
+    """
+
+    log_moment: float
+    first: int
+    masses: Floats
+    relative_error: float
+    error: float
+
+
+class Composition:
+    """The loss of all releases together, on a grid of ``interval`` nats."""
+
+    def __init__(self, releases: Sequence[tuple[Losses, int]], interval: float) -> None:
+        self._releases, self._interval = releases, interval
+        self._lowest = sum(count * one.first for one, count in releases) * interval
+        self._highest = sum(count * one.last for one, count in releases) * interval
+        finite = sum(count * math.log1p(-min(one.infinite, 1 - UNIT_ROUNDOFF)) for one, count in releases)
+        self._infinite = -math.expm1(finite) * (1 + LAST_BITS)
+        # Two: that of the first guess of an epsilon, and that of the next.
+        self._tilted = lru_cache(maxsize=2)(self._convolved)
+
+    def delta(self, epsilon: float) -> float:
+        """Upper bound of delta at ``epsilon``."""
+        return self._delta(epsilon, self._tilt_for(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound of the smallest epsilon at ``delta``, infinite where none is known."""
+        finite = delta - self._infinite
+        if finite <= 0:
+            return math.inf
+
+        def markov(tilt: float) -> float:
+            return (self._log_moment(tilt) - math.log(finite)) / tilt
+
+        tilt = _smallest(markov, self._tilts)
+        # Markov's inequality for e^(tilt * loss) vouches for it.
+        highest = max(0.0, markov(tilt)) * (1 + LAST_BITS)
+        first = smallest_epsilon(partial(self._delta, tilt=tilt), delta, highest)
+        return min(first, smallest_epsilon(partial(self._delta, tilt=self._tilt_for(first)), delta, highest))
+
+    def _delta(self, epsilon: float, tilt: float) -> float:
+        if epsilon >= self._highest:
+            return max(LEAST_DELTA, self._infinite)
+        tilted = self._tilted(tilt)
+        markov = tilted.log_moment - tilt * epsilon
+        if markov > LARGEST_LOGARITHM:
+            return 1.0
+        # Losses above the window, and those that weigh less than e^-LOG_TAIL here, add at most that share of the bound.
+        first = max(0, math.floor(epsilon / self._interval) - tilted.first)
+        after = first + math.ceil(LOG_TAIL / tilt / self._interval) + 2
+        masses = tilted.masses[first:after]
+        losses = np.arange(tilted.first + first, tilted.first + first + len(masses)) * self._interval
+        weights = -np.expm1(np.minimum(epsilon - losses, 0)) * np.exp(tilted.log_moment - tilt * losses)
+        finite = max(0.0, float(np.dot(weights, masses))) + float(np.linalg.norm(weights)) * tilted.error
+        finite += 2 * math.exp(markov - LOG_TAIL)
+        return min(1.0, max(LEAST_DELTA, self._infinite + finite * (1 + tilted.relative_error)))
+
+    def _convolved(self, tilt: float) -> _Tilted:
+        log_moment = self._log_moment(tilt)
+        lowest, points = self._window(tilt, log_moment)
+        length_error = TRANSFORM_ERROR * math.log2(points)
+        logarithm = np.zeros(points // 2 + 1, dtype=complex)
+        first, error, exponents = 0, 0.0, 0.0
+        for one, count in self._releases:
+            masses = one.tilted(tilt * self._interval)[1]
+            # From the largest mass on, less the distribution that has all mass there: of many small losses hardly
+            # anything is left, so that its transform's rounding is small, too.
+            centre = int(masses.argmax())
+            rest = np.bincount((np.arange(len(masses)) - centre) % points, masses, points)
+            rest[0] = 0
+            rest[0] = -rest.sum()
+            logarithm += count * _log1p(np.fft.rfft(rest))
+            first += count * (one.first + centre)
+            error += count * (length_error + POWER_ERROR) * float(np.linalg.norm(rest))
+            exponents += count * (LEAST_LOGARITHM + tilt * self._interval * max(abs(one.first), abs(one.last)))
+        # The transform goes round in a circle: what lies below the window is counted at its upper end, as larger losses.
+        masses = np.roll(np.fft.irfft(np.exp(logarithm), points), (first - lowest) % points)
+        error = GROWTH * (error + (length_error + POWER_ERROR) * float(np.linalg.norm(masses)))
+        relative_error = 8 * UNIT_ROUNDOFF * (exponents + abs(log_moment) + points)
+        return _Tilted(log_moment, lowest, masses, relative_error, error)
+
+    def _window(self, tilt: float, log_moment: float) -> tuple[int, int]:
+        """First place, and number of places, outside of which the tilted loss lies hardly ever, by Markov's inequality."""
+
+        def above(more: float) -> float:
+            return (self._log_moment(tilt + more) - log_moment + LOG_TAIL) / more
+
+        def below(less: float) -> float:
+            return (self._log_moment(tilt - less) - log_moment + LOG_TAIL) / less
+
+        top = min(self._highest, above(_smallest(above, self._tilts)))
+        bottom = max(self._lowest, -below(_smallest(below, self._tilts)))
+        first, last = math.floor(bottom / self._interval), math.ceil(top / self._interval)
+        points = min(MOST_POINTS, 2 ** math.ceil(math.log2(max(2, last - first + 1))))
+        return max(first, last - points + 1), points
+
+    def _log_moment(self, tilt: float) -> float:
+        """Logarithm of the mean of e^(tilt * loss), over finite losses."""
+        return sum(count * one.tilted(tilt * self._interval)[0] for one, count in self._releases)
+
+    @cached_property
+    def _tilts(self) -> tuple[float, float]:
+        """What is tried: from tilts that move hardly any mass to those that leave hardly any below the largest loss."""
+        largest = max(abs(place) for one, _ in self._releases for place in (one.first, one.last, 1)) * self._interval
+        return LEAST_TILT / largest, LARGEST_TILT / largest
+
+    def _tilt_for(self, epsilon: float) -> float:
+        """The tilt that moves the mean of the loss to ``epsilon``, if that is above its mean."""
+        return _smallest(lambda tilt: self._log_moment(tilt) - tilt * epsilon, self._tilts)
+
+
+def _smallest(bound: Callable[[float], float], tilts: tuple[float, float]) -> float:
+    """The tilt at which ``bound``, which falls and then rises, is least; at any other it is a bound as well."""
+    from scipy.optimize import minimize_scalar
+
+    logarithms = [math.log(tilt) for tilt in tilts]
+    found = minimize_scalar(lambda log_tilt: bound(math.exp(log_tilt)), bounds=logarithms, method="bounded")
+    # Rounded, so that a transform serves all that is asked nearby.
+    return math.exp(round(found.x * TILTS_PER_E) / TILTS_PER_E)
+
+
+def _log1p(numbers: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """ln(1 + z) of complex numbers, without the rounding of 1 + z where z is small."""
+    real, imaginary = numbers.real, numbers.imag
+    small = np.abs(numbers) < 0.5
+    with np.errstate(divide="ignore"):
+        far = np.log(np.hypot(1 + real, imaginary))
+    near = np.log1p(np.where(small, 2 * real + real**2 + imaginary**2, 0)) / 2
+    return np.where(small, near, far) + 1j * np.arctan2(imaginary, 1 + real)
