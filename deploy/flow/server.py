@@ -129,6 +129,8 @@ def server_environment(home: FlowHome) -> dict[str, str]:
         HOME_VARIABLE: str(home.parties),
         WARM_FOLDER: str(home.warm),
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
+        # FATE-Flow opens tables in the locale of its process; two parties' ids must be the same letters.
+        "PYTHONUTF8": "1",
     }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import DEFAULT_HOME
+from fate_dp.privacy.private_files import HOME_VARIABLE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Set where another FATE-Flow than the embedded one is what all commands mean, as in our containers.
 FLOW_VARIABLE = "FATE_DP_FLOW"
+USUAL_HOME = Path(DEFAULT_HOME)
+"""What --home is unless given; the object itself says that it was not."""
 Commands = argparse._SubParsersAction
 """Where commands are added, each with its own parser."""
 Run = Callable[[argparse.Namespace], "int | None"]
@@ -51,10 +54,10 @@ def sentence(text: str) -> str:
 def add_home(
     command: argparse.ArgumentParser,
     text: str = "folder of the embedded server and the parties",
-    default: str | Path = DEFAULT_HOME,
+    default: Path = USUAL_HOME,
 ) -> None:
     """Add --home, a folder that `text` describes."""
-    command.add_argument("--home", type=Path, default=Path(default), help=f"{text} ({default})")
+    command.add_argument("--home", type=Path, default=default, help=f"{text} ({default})")
 
 
 FLAGS: dict[str, dict[str, Any]] = {
@@ -133,11 +136,12 @@ def wide_console() -> Console:
 
 
 def parties_folder(options: argparse.Namespace) -> Path:
-    """Where the parties' homes are: those of the embedded server, or where the environment says, for another one here."""
+    """Where the parties' homes are: below --home, else where the environment says, else below the usual home."""
     from fate_dp.deploy.flow.home import open_home
     from fate_dp.privacy import private_files
 
-    return private_files.parties_folder() if getattr(options, "flow", None) else open_home(options.home).parties
+    elsewhere = getattr(options, "flow", None) or (options.home is USUAL_HOME and HOME_VARIABLE in os.environ)
+    return private_files.parties_folder() if elsewhere else open_home(options.home).parties
 
 
 def running_server(options: argparse.Namespace) -> tuple[FlowAddress, Path | None]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -55,15 +55,23 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
         # Whoever read the output has seen enough; the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except PermissionError as error:
-        print(
-            f"{error.filename} is not for this user: {error.strerror}; name another place with --out or --home.",
-            file=sys.stderr,
-        )
-        return 1
     except refusals() as refusal:
         print(refusal, file=sys.stderr)
         return 1
+    except OSError as error:
+        # An error of the system names its number; others are bugs and keep their traceback.
+        if error.errno is None:
+            raise
+        print(_of_the_system(error), file=sys.stderr)
+        return 1
+
+
+def _of_the_system(error: OSError) -> str:
+    """One sentence for a full disk, a missing permission, a folder where a file should be, and their like."""
+    what, reason = error.filename or "A file or a socket", os.strerror(error.errno or 0)
+    if isinstance(error, PermissionError):
+        return f"{what} is not for this user: {reason}; name another place with --out or --home."
+    return f"{what} cannot be used: {reason}."
 
 
 def refusals() -> tuple:
@@ -129,6 +137,10 @@ def add_upload(commands: Commands) -> None:
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
     text = "int32 for classes, float64 for numbers; found out unless given"
     command.add_argument("--label-type", choices=("int32", "float64"), help=text)
+    text = "of a column of texts; each becomes its number in this order, from 0; once for each such column"
+    command.add_argument("--categories", metavar="COLUMN=A,B,...", action="append", default=[], help=text)
+    command.add_argument("--encoding", help="of the file; UTF-8, UTF-16 with its mark and GBK are found out")
+    command.add_argument("--delimiter", metavar="CHARACTER", help="of its values; found out")
     command.add_argument("--party", help="whose table it is; the server's party, or all that it plays, unless given")
 
 
@@ -216,24 +228,33 @@ def demo(options: argparse.Namespace) -> None:
 
 def upload(options: argparse.Namespace) -> None:
     from ..jobs.populations import Owner
-    from ..jobs.upload import NUMBER_TYPE, TableMeta, found_label_type, upload_table
+    from ..jobs.upload import TableMeta, upload_table
 
     namespace, name = _namespace_and_name(options.table)
     address, home = running_server(options)
-    meta = TableMeta(id_name=options.id, label_name=options.label)
-    if options.label is not None:
-        meta = replace(meta, label_type=options.label_type or found_label_type(options.csv, meta))
-        if meta.label_type == NUMBER_TYPE:
-            print(
-                f"The labels {options.label} are uploaded as numbers ({NUMBER_TYPE}); label_flip needs bounds for them, and "
-                "dp_hetero_lr family gaussian."
-            )
+    meta = TableMeta(
+        options.id,
+        options.label,
+        options.label_type,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
+        categories=dict(map(_categories, options.categories)),
+    )
     sentences: list[str] = []
     owner = Owner(options.party, options.population, sentences.append)
     with TaskLines(wide_console()) as lines:
         progress = partial(lines.task, "upload")
         upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home, owner=owner)
     print(f"Uploaded {options.csv} as {options.table}.", *sentences, sep="\n")
+
+
+def _categories(given: str) -> tuple[str, tuple[str, ...]]:
+    """COLUMN=A,B,C as the column and its categories."""
+    column, _, listed = given.rpartition("=")
+    categories = tuple(each.strip() for each in listed.split(","))
+    if not column or len(set(categories)) < len(categories) or not all(categories):
+        raise InvalidArgument.of("--categories", given, "COLUMN=A,B,... with different categories")
+    return column, categories
 
 
 def _namespace_and_name(table: str) -> tuple[str, str]:
@@ -243,7 +264,8 @@ def _namespace_and_name(table: str) -> tuple[str, str]:
     return namespace, name
 
 
-def ledger(options: argparse.Namespace) -> None:
+def ledger(options: argparse.Namespace) -> int:
+    """Show what was spent; 1 where no party has a home."""
     from ..jobs.party_ledgers import all_ledgers
 
     folder = parties_folder(options)
@@ -252,18 +274,21 @@ def ledger(options: argparse.Namespace) -> None:
 
         write_ledger_page(folder, options.delta, options.html)
         if not options.json:
-            print(f"Wrote {options.html}.")
-            return
+            print(f"Wrote {options.html}, of the parties in {folder}.")
+            return 0
     ledgers = all_ledgers(folder, options.delta)
     if options.json:
         print(json.dumps(ledgers, indent=2))
-        return
+        return 0 if ledgers else 1
     if not ledgers:
-        print(f"No party has a home in {folder}.")
+        print(f"No party has a home in {folder}; name the right folder with --home.")
+        return 1
     console = wide_console()
     for party, content in ledgers.items():
         print_ledger({party: named(content["entries"], "source", content["tables"])}, console)
         print_totals(party, content, console)
+    print(f"These ledgers lie in {folder}.")
+    return 0
 
 
 def declare(options: argparse.Namespace) -> None:

@@ -6,15 +6,13 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.events import RELATIONS
 from fate_dp.privacy.validation import DEFAULT_DELTA
 
 from ..jobs.text_tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
-from .console import Commands, Run, add_command, add_kinds, given, parties_folder, wide_console
+from .console import Commands, Run, add_command, add_home, add_kinds, given, parties_folder, wide_console
 from .plan_hetero_lr import LinkRequest, add_link_flags, plan_link, print_link_plan
 
 if TYPE_CHECKING:
@@ -57,8 +55,7 @@ def _add_labels(command: argparse.ArgumentParser) -> None:
     text = "take cap and spending of this declared label source"
     command.add_argument("--source", metavar="NAMESPACE/NAME/COLUMN", help=text)
     command.add_argument("--party", default="9999", help="with --source: whose it is (9999)")
-    text = "with --source: folder of the parties (.fate-dp)"
-    command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
+    add_home(command, "with --source: folder of the server and the parties")
     text = "features of all parties together: are flips or noise on sums of labels better?"
     command.add_argument("--columns", type=int, help=text)
     command.add_argument("--models", type=int, help="trainings on these labels, each with noise of its own (1)")

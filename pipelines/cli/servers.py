@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import DEFAULT_HOME, home_command
 
-from .console import Commands, Run, add_command, add_flags, add_home, add_kinds, parties_folder, sentence, wide_console
+from .console import (
+    USUAL_HOME,
+    Commands,
+    Run,
+    add_command,
+    add_flags,
+    add_home,
+    add_kinds,
+    parties_folder,
+    sentence,
+    wide_console,
+)
 
 if TYPE_CHECKING:
     from fate_dp.deploy.backup import Backup
@@ -32,7 +43,7 @@ def add_doctor(commands: Commands) -> None:
     command = add_command(commands, "doctor", text, doctor, description=description, epilog=epilog)
     text = f"({DEFAULT_HOME}); where there is none, $FATE_DP_HOME or ~/.fate-dp is looked at"
     text = f"folder of the embedded server and the parties {text}"
-    command.add_argument("--home", type=Path, default=Path(DEFAULT_HOME), help=text)
+    command.add_argument("--home", type=Path, default=USUAL_HOME, help=text)
     add_flags(command, "flow")
     text = "FATE-Flow of another party"
     command.add_argument("--peer", metavar="HOST:PORT", nargs="+", action="extend", default=[], help=text)

@@ -112,7 +112,7 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
 
     Coins come from ``rng``, None for the operating system's entropy.
     """
-    import pandas
+    from .csv_files import TableMeta, read_csv_file
 
     check_source(planting.source)
     one_of("kind", planting.kind, tuple(Kind))
@@ -122,11 +122,8 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
     if kept.exists():
         raise InvalidArgument(f"{kept} exists: canaries of a table are made once, before any job reads it.")
     before = hash_of(planting.csv)
-    table = pandas.read_csv(planting.csv, dtype=str, keep_default_na=False)
     label = planting.source.rpartition("/")[2]
-    for name in (planting.id_name, label):
-        if name not in table:
-            raise InvalidArgument(f"The file {planting.csv} has no column {name!r}; name its id column with --id.")
+    table = read_csv_file(planting.csv, TableMeta(planting.id_name, label)).frame
     make = _label_canaries if planting.kind == Kind.LABELS else _record_canaries
     changed, found = make(table, planting, label, open_stream(rng))
     atomic_write(planting.out, changed.to_csv(index=False))
@@ -163,11 +160,6 @@ def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tu
     unknown = sorted(set(planting.ranges) - set(columns))
     if unknown:
         raise InvalidArgument(f"ranges must name feature columns of {planting.csv}, got {unknown[0]!r}. Leave it out.")
-    try:
-        for name in columns:
-            pandas.to_numeric(table[name])
-    except ValueError as error:
-        raise InvalidArgument(f"The file {planting.csv} has a column of texts; canaries need numbers.") from error
     made = {name: _drawn(planting.ranges.get(name, UNNAMED), count, rng) for name in columns}
     labels = [classes[int(coin > 0)] for coin in fair_coins(count, rng)]
     ids = [f"{PREFIX}{open_stream(rng).integer(64):016x}" for _ in range(count)]

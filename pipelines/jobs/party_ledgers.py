@@ -153,16 +153,11 @@ def make_home(parties_folder: AnyPath, party_id: str) -> Path:
 
 def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, id_name: str = "id") -> None:
     """Declare that the labels of a CSV file need no protection, under the source that its upload will have."""
-    import pandas
+    from .csv_files import TableMeta, read_csv_file
 
     label = source.rpartition("/")[2]
-    table = pandas.read_csv(csv_file, dtype=str)
-    listed = f"its columns are {', '.join(map(str, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}"
-    if id_name not in table:
-        raise InvalidPolicy(f"The file {csv_file} has no id column {id_name!r}; name it with --id: {listed}.")
-    if label not in table:
-        raise InvalidPolicy(f"The file {csv_file} has no label column {label!r}, with which {source} ends: {listed}.")
-    declare_public_labels(make_home(parties_folder, party_id), source, table[id_name], table[label])
+    table = read_csv_file(csv_file, TableMeta(id_name, label))
+    declare_public_labels(make_home(parties_folder, party_id), source, table.ids, table.frame[label])
 
 
 def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str | None:

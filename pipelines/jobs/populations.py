@@ -131,17 +131,13 @@ def declare_table(
         caps: Epsilon, delta, scores and losses that are to be set.
 
     Raises:
-        InvalidPolicy: A cap is malformed, the file lacks these columns, or as `Named` says; no cap is declared.
+        InvalidPolicy: A cap is malformed, or as `Named` says; no cap is declared.
+        InvalidArgument: The file cannot be read as a table with these columns.
     """
-    import pandas
+    from .csv_files import TableMeta, read_csv_file
 
-    table = pandas.read_csv(csv_file, dtype=str, keep_default_na=False)
-    missing = next((name for name in (id_name, label) if name is not None and name not in table), None)
-    if missing is not None:
-        raise InvalidPolicy(
-            f"The file {csv_file} has no column {missing!r}; name its id column with --id, its label with --label."
-        )
-    columns, ids = [name for name in table if name not in (id_name, label)], table[id_name].tolist()
+    table = read_csv_file(csv_file, TableMeta(id_name, label))
+    columns, ids = table.features, table.ids.tolist()
     party, tables = PartyHome(home), [] if named is None else [named.table]
     if named is not None:
         declare_population(home / POLICY_FILE, named.table, named.settled(party, number_rows(ids)))

@@ -299,9 +299,9 @@ def test_the_control_of_a_training_memorises_what_it_can():
         ({"kind": "both"}, "kind must be one of labels, records.*, got 'both'"),
         ({"count": 5}, "count must be a whole number of at least 10.*, got 5"),
         ({"count": 2000}, "count must be at most the number of records, 1200.*, got 2000"),
-        ({"source": "bank/loans/z"}, "has no column 'z'"),
+        ({"source": "bank/loans/z"}, "has no label column 'z'"),
         ({"source": "bank/loans/a"}, "must be 2, which coins choose between, got"),
-        ({"id_name": "key"}, "has no column 'key'"),
+        ({"id_name": "key"}, "has no id column 'key'"),
         ({"kind": "records", "ranges": {"z": (0, 1)}}, "ranges must name feature columns"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_table_has_caps_before_its_first_job_whatever_columns_are_left_in_it(t
     table = tmp_path / "loans.csv"
     table.write_text("loan,y,a,b\n07,0,1.5,2\n8,1,0.5,1\n")
     given = ["declare-table", str(table), "--label", "y", "--epsilon", "1", "--scores", "0", "--home", str(tmp_path)]
-    assert main([*given, "--id", "id"]) == 1 and "has no column 'id'" in capsys.readouterr().err
+    assert main([*given, "--id", "id"]) == 1 and "has no id column 'id'" in capsys.readouterr().err
     assert main([*given, "--id", "loan"]) == 0
     name, home = columns_name(["b", "a"]), tmp_path / "parties" / "party-9999"
     policy, ledger, key = (

@@ -38,7 +38,7 @@ def test_a_command_names_a_home_that_is_not_the_default_one(tmp_path, monkeypatc
     "header, options, sentence",
     [
         ("person,y", [], "has no id column 'id'; name it with --id: its columns are person, y."),
-        ("id,income", [], "has no label column 'y', with which bank/loans/y ends: its columns are id, income."),
+        ("id,income", [], "has no label column 'y'; its columns are id, income."),
     ],
 )
 def test_declaring_public_labels_names_what_is_missing(home, capsys, header, options, sentence):

@@ -22,8 +22,6 @@ from fate_dp.deploy.flow.programs import (
 from fate_dp.deploy.flow.server import choose_ports, down, is_alive, server_environment, status
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, parse_address, resolve_flow
 from fate_dp.pipelines.jobs.job import TaskRecord, common_status, explain, raised_sentence, reason_of
-from fate_dp.pipelines.jobs.upload import TableMeta, check_table, found_label_type
-from fate_dp.privacy.validation import InvalidArgument
 
 
 @pytest.fixture
@@ -109,7 +107,7 @@ def test_tasks_get_their_home_but_no_secrets(tmp_path, monkeypatch):
     assert "hush" not in environment.values()
     assert environment["FATE_DP_HOME"] == str(tmp_path / "parties")
     assert environment["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path / "python")
-    assert environment["OMP_NUM_THREADS"] == "1"
+    assert environment["OMP_NUM_THREADS"] == "1" and environment["PYTHONUTF8"] == "1"
 
 
 def test_tasks_get_settings_for_reproducible_sums_unless_the_operator_has_others(tmp_path, monkeypatch):
@@ -205,60 +203,3 @@ def test_common_status():
     assert common_status(["success", "waiting"]) == "running"
     assert common_status(["running", "failed"]) == "failed"
     assert common_status(["waiting", "waiting"]) == "waiting"
-
-
-@pytest.mark.parametrize(
-    "text, complaint",
-    [
-        ("x,y\n1,0\n", "has no id column 'id'; name it with --id: its columns are x, y"),
-        ("id,x\n1,0\n", "has no label column 'y'"),
-        ("id,y,x\na,0,1\na,1,2\n", "has the 'id' 'a' again in line 3. Keep one row for each id"),
-        ("id,y,x\n,0,1\n", "has no 'id' in line 2"),
-        ("id,y,x,x\na,0,1,2\n", "has the column 'x' more than once"),
-        ("id,y,x\na,0,nan\n", "has 'nan' as feature 'x' in line 2; finite numbers"),
-        ("id,y,x\na,0,inf\n", "has 'inf' as feature 'x' in line 2"),
-        ("id,y,x\na,0,1\nb,1\n", "has nothing as feature 'x' in line 3"),
-        ("id,y,x\na,0,1,9\n", "more values than its 3 columns"),
-        ("id,y,x\na,0,1\nb,1,1,9\n", "more values than its 3 columns"),
-        ("id,y,x\na,,1\n", "has nothing as label 'y' in line 2"),
-        ("id,y,x\na,0.5,1\n", "Labels of type int32 must be whole numbers, got '0.5' in line 2"),
-        ('id,y,x\na,0,"1"\n', "has '\"1\"' as feature 'x' in line 2"),
-        ("id,y,x\n", "has no rows"),
-        ("", "has no id column"),
-    ],
-)
-def test_bad_table_is_refused(tmp_path, text, complaint):
-    path = tmp_path / "table.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidArgument, match=complaint):
-        check_table(path, TableMeta(label_name="y"))
-
-
-@pytest.mark.parametrize(
-    "labels, expected",
-    [
-        ("01", "int32"),
-        (("-3", "7.0"), "int32"),
-        (("0.25", "1"), "float64"),
-        (("-1.5", "oops"), "float64"),
-        (("no", "yes"), "int32"),
-    ],
-)
-def test_the_type_of_labels_is_found_out(tmp_path, labels, expected):
-    path = tmp_path / "table.csv"
-    path.write_text("".join(["id,y,x\n", *(f"{row},{label},1\n" for row, label in enumerate(labels))]))
-    assert found_label_type(path, TableMeta(label_name="y")) == expected
-
-
-def test_labels_of_numbers_are_a_good_table_of_their_type(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("id,y,x\na,0.25,1\nb,-3.5,2\n")
-    check_table(path, TableMeta(label_name="y", label_type="float64"))
-
-
-def test_good_table_and_absent_file(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("id,y,x\na,0,1.5\nb,1,-2e-3\n")
-    check_table(path, TableMeta(label_name="y"))
-    with pytest.raises(InvalidArgument, match="cannot be read: No such file"):
-        check_table(tmp_path / "absent.csv", TableMeta())

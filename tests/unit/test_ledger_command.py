@@ -1,5 +1,6 @@
 """``fate-dp ledger``: entries and totals of every party on this machine, as tables and as JSON."""
 
+import errno
 import json
 import re
 import tempfile
@@ -37,8 +38,8 @@ def home(tmp_path):
     return tmp_path
 
 
-def shown(capsys, home, *arguments):
-    assert main(["ledger", "--home", str(home), *arguments]) == 0
+def shown(capsys, home, *arguments, status=0):
+    assert main(["ledger", "--home", str(home), *arguments]) == status
     return capsys.readouterr().out
 
 
@@ -87,8 +88,33 @@ def test_budgets_are_at_the_delta_of_their_cap_whatever_the_reader_asks(home, ca
 
 
 def test_no_home_is_said(tmp_path, capsys):
-    assert shown(capsys, tmp_path / "typo") == f"No party has a home in {tmp_path.absolute() / 'typo' / 'parties'}.\n"
-    assert json.loads(shown(capsys, tmp_path / "typo", "--json")) == {}
+    folder = tmp_path.absolute() / "typo" / "parties"
+    assert shown(capsys, tmp_path / "typo", status=1).startswith(f"No party has a home in {folder}; name")
+    assert json.loads(shown(capsys, tmp_path / "typo", "--json", status=1)) == {}
+
+
+def test_the_home_is_the_one_given_else_that_of_the_environment_else_the_usual_one(home, tmp_path, capsys, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FATE_DP_HOME", str(elsewhere))
+    assert main(["declare", "bank/loans/z", "--cap", "2"]) == 0
+    assert (elsewhere / "party-9999" / "policy.yaml").exists()
+    capsys.readouterr()
+    assert main(["ledger", "--json", "--home", str(home)]) == 0
+    assert "party 10000" in json.loads(capsys.readouterr().out)
+    monkeypatch.delenv("FATE_DP_HOME")
+    assert main(["declare", "bank/loans/z", "--cap", "2"]) == 0
+    assert (tmp_path / ".fate-dp" / "parties" / "party-9999" / "policy.yaml").exists()
+
+
+@pytest.mark.parametrize("number, said", [("ENOSPC", "No space left on device"), ("EISDIR", "Is a directory")])
+def test_an_error_of_the_system_is_one_sentence_in_every_command(home, capsys, monkeypatch, number, said):
+    def fails(*_):
+        raise OSError(getattr(errno, number), "", "/disk/ledger")
+
+    monkeypatch.setattr("fate_dp.pipelines.jobs.party_ledgers.all_ledgers", fails)
+    assert main(["ledger", "--home", str(home)]) == 1
+    assert capsys.readouterr().err == f"/disk/ledger cannot be used: {said}.\n"
 
 
 @pytest.mark.parametrize("closed", ["parties", "parties/party-9999"])

@@ -50,7 +50,7 @@ def test_parties_and_test_rows_are_uploaded_under_their_names(folders, uploads, 
         "test.csv": "test",
     }
     assert names == tables
-    meta = TableMeta(id_name="id", label_name="loan_status", label_type="int32")
+    meta = TableMeta("id", "loan_status", "int32", delimiter=",")
     parties = ("9999", "10000", "9998", None)
     assert uploads == [
         (ADDRESS, f"{folder}/{path}", "lending_club", name, meta, tmp_path, party)

@@ -1,0 +1,348 @@
+"""A CSV file as people have it, read once: the table that FATE shall see, what was changed, and all faults at once.
+
+FATE-Flow splits lines at every delimiter, whatever quotes say, opens the file in the locale of its server, and takes plain
+numbers and ``NaN`` alone. So what it gets is a file of our own (`CsvTable.write`), and whoever asks what an id, a label or a
+column of a user's file is asks here.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pandas
+
+from fate_dp.privacy.validation import InvalidArgument
+
+WHOLE, NUMBER = "int32", "float64"
+WHOLE_TYPES = (WHOLE, "int64", "long", "int")
+MISSING_VALUES = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?", ".", "-", "--"))
+MISSING = "NaN"
+BOOLEANS = {"true": "1", "false": "0"}
+RESERVED = ("sample_id", "extend_sid")
+DELIMITERS = (",", ";", "\t", "|")
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+ENCODINGS = ("utf-8", "gb18030")
+PERCENT = r"[+-]?[\d.,]+ ?%"
+THOUSANDS = r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"
+DECIMAL_COMMA = r"[+-]?\d+,\d+"
+DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
+MOST_FAULTS = 20
+
+
+@dataclass(frozen=True)
+class TableMeta:
+    """What a file's columns are; every one but the id and the label is a feature. What is None is found out.
+
+    Attributes:
+        id_name: column of the match ids.
+        label_name: None for a table without labels.
+        label_type: ``int32`` for classes, ``float64`` for numbers.
+        dtype: of all features.
+        delimiter: one character.
+        least_classes: different labels that must occur; 1 for a table that is only predicted.
+        encoding: as Python names it.
+        categories: {column of texts: its categories}; each becomes its number in this order, from 0.
+    """
+
+    id_name: str = "id"
+    label_name: str | None = None
+    label_type: str | None = None
+    dtype: str = NUMBER
+    delimiter: str | None = None
+    least_classes: int = 2
+    encoding: str | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def for_fate(self) -> dict[str, Any]:
+        """The metadata keys of FATE-Flow's upload; the sample id is made by FATE, row by row."""
+        meta = {"match_id_name": self.id_name, "dtype": self.dtype, "delimiter": self.delimiter}
+        if self.label_name is not None:
+            meta.update(label_name=self.label_name, label_type=self.label_type)
+        return meta
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """The file's rows as texts: trimmed ids, labels and plain numbers, ``NaN`` where a feature is missing."""
+
+    path: Path
+    frame: pandas.DataFrame
+    meta: TableMeta
+    notes: tuple[str, ...]
+
+    @property
+    def ids(self) -> pandas.Series:
+        """The match ids, in the order of the file."""
+        return self.frame[self.meta.id_name]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of all columns but the id and the label."""
+        return [name for name in self.frame if name not in (self.meta.id_name, self.meta.label_name)]
+
+    def write(self, path: Path) -> TableMeta:
+        """Write it for FATE: UTF-8, one line a row, no quotes, a delimiter that no value contains."""
+        texts = [*self.frame.columns, *self.ids]
+        delimiter = next((each for each in DELIMITERS if not any(each in text for text in texts)), None)
+        if delimiter is None:
+            raise InvalidArgument(
+                f"The ids of {self.path} contain all of {' '.join(map(repr, DELIMITERS))}; rename some."
+            )
+        first, *others = (self.frame[name] for name in self.frame)
+        lines = first.str.cat(others, sep=delimiter) if others else first
+        path.write_text("\n".join([delimiter.join(self.frame.columns), *lines, ""]), encoding="utf-8", newline="\n")
+        return replace(self.meta, delimiter=delimiter)
+
+
+def read_csv_file(path: str | os.PathLike, meta: TableMeta) -> CsvTable:
+    """Read a file, whatever its encoding, separator, quotes and ends of lines.
+
+    Raises:
+        InvalidArgument: With every fault of the file, each with its line and cure.
+    """
+    return _Reading(Path(path), meta).table()
+
+
+class _Reading:
+    """One reading: faults and notes come up column by column."""
+
+    def __init__(self, path: Path, meta: TableMeta) -> None:
+        self.path, self.meta = path, meta
+        self.faults: list[str] = []
+        self.notes: list[str] = []
+
+    def table(self) -> CsvTable:
+        text = self._text()
+        self.delimiter = self.meta.delimiter or self._likeliest_delimiter(text)
+        frame = self._named_columns(self._cells(text))
+        self._stop_if_faulty()
+        numbers = dict(self._columns(frame))
+        self._stop_if_faulty()
+        label_type = self.meta.label_type or WHOLE
+        if self.meta.label_name is not None:
+            numbers[self.meta.label_name], label_type = self._labels(numbers[self.meta.label_name])
+        self._stop_if_faulty()
+        found = replace(self.meta, label_type=label_type)
+        return CsvTable(self.path, pandas.DataFrame(numbers).reset_index(drop=True), found, tuple(self.notes))
+
+    def _stop_if_faulty(self) -> None:
+        if self.faults:
+            shown = self.faults[:MOST_FAULTS]
+            more = [f"and {len(self.faults) - len(shown)} more."] if len(self.faults) > len(shown) else []
+            raise InvalidArgument("\n  ".join([f"The table {self.path} cannot be taken:", *shown, *more]))
+
+    def _text(self) -> str:
+        try:
+            content = self.path.read_bytes()
+        except OSError as error:
+            raise InvalidArgument(f"The table {self.path} cannot be read: {error.strerror}.") from error
+        marked = next((name for mark, name in MARKS.items() if content.startswith(mark)), None)
+        given = self.meta.encoding or marked
+        for encoding in [given] if given else ENCODINGS:
+            try:
+                text = content.decode(encoding)
+            except (UnicodeDecodeError, LookupError):
+                continue
+            if encoding not in ("utf-8", "utf-8-sig"):
+                self.notes.append(f"Read as {'GBK' if encoding == 'gb18030' else encoding}.")
+            return text
+        tried = given or "UTF-8 nor GBK"
+        raise InvalidArgument(f"The table {self.path} is not text in {tried}; name its encoding with --encoding.")
+
+    def _likeliest_delimiter(self, text: str) -> str:
+        header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0])
+        found = max(DELIMITERS, key=header.count)
+        if found != DELIMITERS[0] and header.count(found):
+            self.notes.append(f"Read as separated by {found!r}.")
+            return found
+        return DELIMITERS[0]
+
+    def _cells(self, text: str) -> pandas.DataFrame:
+        """All cells as texts; the first row is the header, the index counts lines from 1."""
+        rows, begins, line = [], [], 1
+        reader = csv.reader(io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")), delimiter=self.delimiter)
+        try:
+            for row in reader:
+                if any(map(str.strip, row)):
+                    rows.append(row)
+                    begins.append(line)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
+        if not rows:
+            raise InvalidArgument(f"The table {self.path} is empty.")
+        width = len(rows[0])
+        wrong = next(((begin, len(row)) for begin, row in zip(begins, rows) if len(row) != width), None)
+        if wrong is not None:
+            cure = f"quote a value that contains {self.delimiter!r}, and leave one that is missing empty"
+            raise InvalidArgument(
+                f"The table {self.path} cannot be taken: line {wrong[0]} has {wrong[1]} values, the header {width}; {cure}."
+            )
+        return pandas.DataFrame(rows, index=begins)
+
+    def _named_columns(self, cells: pandas.DataFrame) -> pandas.DataFrame:
+        names = [name.strip() for name in cells.iloc[0]]
+        frame = cells.iloc[1:].set_axis(names, axis=1)
+        for place in reversed(range(len(names))):
+            values = frame.iloc[:, place]
+            if names[place] in ("", "Unnamed: 0") and self._is_left_out(place, values):
+                frame = frame.iloc[:, [other for other in range(frame.shape[1]) if other != place]]
+            elif not names[place]:
+                self.faults.append(f"column {place + 1} has no name; name it, or take it out of the file.")
+        columns = list(frame.columns)
+        for name, count in Counter(columns).items():
+            if count > 1 and name:
+                self.faults.append(f"the column {name!r} occurs {count} times; rename one of them.")
+            if name in RESERVED:
+                self.faults.append(f"the column {name!r} has a name that FATE keeps for itself; rename it.")
+        listed = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+        if self.meta.id_name not in columns:
+            self.faults.append(
+                f"it has no id column {self.meta.id_name!r}; name it with --id: its columns are {listed}."
+            )
+        if self.meta.label_name not in (None, *columns):
+            self.faults.append(f"it has no label column {self.meta.label_name!r}; its columns are {listed}.")
+        unknown = sorted(set(self.meta.categories) - set(columns))
+        if unknown:
+            self.faults.append(
+                f"it has no column {unknown[0]!r}, of which categories are given; its columns are {listed}."
+            )
+        if frame.empty:
+            self.faults.append("it has no rows.")
+        return frame
+
+    def _is_left_out(self, place: int, values: pandas.Series) -> bool:
+        """Whether a column without a name is no column: blanks behind a last separator, or a saved index."""
+        if (values.str.strip() == "").all():
+            return True
+        numbers = [str(number) for number in range(len(values) + 1)]
+        if values.tolist() not in (numbers[:-1], numbers[1:]):
+            return False
+        self.notes.append(f"Left out column {place + 1}, which has no name and numbers the rows.")
+        return True
+
+    def _columns(self, frame: pandas.DataFrame) -> Iterator[tuple[str, pandas.Series]]:
+        for name in frame.columns:
+            values = frame[name].str.strip()
+            if name == self.meta.id_name:
+                yield name, self._ids(values, frame[name])
+            elif name in self.meta.categories:
+                yield name, self._categories(values)
+            else:
+                yield name, self._numbers(values)
+
+    def _ids(self, ids: pandas.Series, as_written: pandas.Series) -> pandas.Series:
+        for wrong, said in (
+            (ids == "", "has no {name!r}; every row needs one."),
+            (ids.duplicated() & (ids != ""), "has the {name!r} {value!r} again; keep one row for each id."),
+            (ids.str.contains(r"[\r\n]"), "has a line break in the {name!r} {value!r}; take it out."),
+        ):
+            if wrong.any():
+                line = wrong.idxmax()
+                more = f" So have {wrong.sum() - 1} more lines." if wrong.sum() > 1 else ""
+                self.faults.append(f"line {line} {said.format(name=ids.name, value=ids[line])}{more}")
+        if (ids != as_written).any():
+            self.notes.append(f"Took blanks off the ends of {(ids != as_written).sum()} ids.")
+        return ids
+
+    def _categories(self, values: pandas.Series) -> pandas.Series:
+        numbers = {category: str(number) for number, category in enumerate(self.meta.categories[values.name])}
+        codes = values.map(numbers).where(~values.str.lower().isin(MISSING_VALUES) | values.isin(numbers), MISSING)
+        wrong = codes.isna()
+        if wrong.any():
+            line = wrong.idxmax()
+            self.faults.append(
+                f"line {line} has {values[line]!r} as {values.name!r}, which is none of its categories; add it to them."
+            )
+        return codes
+
+    def _numbers(self, values: pandas.Series) -> pandas.Series:
+        """The column as plain numbers, or a fault for what is none."""
+        if numpy.isfinite(pandas.to_numeric(values, errors="coerce")).all():
+            return values
+        missing = values.str.lower().isin(MISSING_VALUES)
+        plain = self._plain(values.where(~missing, MISSING))
+        wrong = ~missing & ~numpy.isfinite(pandas.to_numeric(plain, errors="coerce"))
+        if wrong.any():
+            self._refuse_texts(values, wrong, missing)
+        if missing.any() and values.name != self.meta.label_name:
+            self.notes.append(
+                f"{values.name}: {missing.sum()} missing values, for which dp_binning, dp_scorecard and dp_homo_gbdt have a bin; "
+                "other trainings refuse them."
+            )
+        return plain
+
+    def _plain(self, values: pandas.Series) -> pandas.Series:
+        """Percent signs, thousands and decimal commas taken out, where the whole column is written so."""
+        odd = values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
+        if odd.empty:
+            return values
+        written = values[values != MISSING]
+        lowered = written.str.lower()
+        if lowered.isin(BOOLEANS).all():
+            self.notes.append(f"{values.name}: true is 1 and false is 0.")
+            return values.where(values == MISSING, values.str.lower().map(BOOLEANS))
+        if written.str.fullmatch(PERCENT).all():
+            self.notes.append(f"{values.name}: in percent, signs left out; 5 % is 5.")
+            values = values.str.rstrip("% ")
+            odd = values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
+        if self.delimiter != "," and odd.str.fullmatch(DECIMAL_COMMA).all() and not odd.str.fullmatch(THOUSANDS).all():
+            self.notes.append(f"{values.name}: the comma is read as the decimal point.")
+            return values.str.replace(",", ".")
+        with_comma = odd[odd.str.contains(",")]
+        if self.delimiter == "," and with_comma.str.fullmatch(THOUSANDS).all():
+            if len(with_comma):
+                self.notes.append(f"{values.name}: commas between thousands are left out.")
+            return values.str.replace(",", "")
+        return values
+
+    def _refuse_texts(self, values: pandas.Series, wrong: pandas.Series, missing: pandas.Series) -> None:
+        name, line, count = values.name, wrong.idxmax(), int(wrong.sum())
+        value = values[line]
+        if name == self.meta.label_name:
+            cure = "write classes as 0, 1, ..., other labels as numbers"
+        elif re.fullmatch(DATE, value):
+            cure = "write dates as a number, for example of days, or take the column out"
+        elif "," in value and re.fullmatch(DECIMAL_COMMA, value):
+            cure = "write numbers without commas: 1,234 may be 1234 or 1.234"
+        elif count == int((~missing).sum()) and not value.lower().lstrip("+-").startswith("inf"):
+            kinds = sorted(set(values[wrong]))
+            listed = ",".join(kinds[:4]) + (",..." if len(kinds) > 4 else "")
+            cure = f"name its categories, in an order of your own, with --categories {name}={listed}"
+        else:
+            cure = "finite numbers are allowed, and blanks, NA or ? where one is missing"
+        more = f", and {count - 1} more like it" if count > 1 else ""
+        self.faults.append(f"line {line} has {value!r} as {name!r}{more}; {cure}.")
+
+    def _labels(self, labels: pandas.Series) -> tuple[pandas.Series, str]:
+        """Labels that FATE reads as what they are, and their type: it would cut 0.5 down to 0, and stumble over 1.0."""
+        missing = labels == MISSING
+        if missing.any():
+            self.faults.append(f"line {missing.idxmax()} has no label {labels.name!r}; leave out rows without one.")
+            return labels, WHOLE
+        numbers = pandas.to_numeric(labels)
+        broken = numbers % 1 != 0
+        label_type = self.meta.label_type or (NUMBER if broken.any() else WHOLE)
+        if label_type not in WHOLE_TYPES:
+            self.notes.append(
+                f"The labels {labels.name} are uploaded as numbers ({label_type}); label_flip needs bounds for them, and "
+                "dp_hetero_lr family gaussian."
+            )
+            return labels, label_type
+        if broken.any():
+            self.faults.append(
+                f"line {broken.idxmax()} has the label {labels[broken.idxmax()]!r}; labels of type {label_type} must be whole "
+                f"numbers. Use type {NUMBER} for other numbers."
+            )
+            return labels, label_type
+        return numbers.astype("int64").astype(str), label_type
