@@ -38,13 +38,7 @@ Charged = list[tuple[Event, int]]
 
 @dataclass
 class BinningAgreement(Preflight):
-    """What guest and hosts check alike.
-
-    Attributes:
-        rules: of the party's columns, in their order.
-        noise: of this party on counts, None where it adds none.
-        charges: None where the party spends nothing.
-    """
+    """What guest and hosts check alike; ``rules`` are of the party's columns, in their order."""
 
     settings: Settings
     frame: DataFrame
@@ -137,10 +131,7 @@ class HostAgreement(BinningAgreement):
 class GuestAgreement(BinningAgreement):
     """The guest's checks.
 
-    Attributes:
-        events: table of its labels as 0 and 1; not there without WOE.
-        labels: what its ledger knows of them; None with noise and without WOE, where it does not matter.
-        hosts_bins: how many bins each host declared, by its name.
+    ``events`` are its labels as 0 and 1, not there without WOE; ``labels`` is what its ledger knows of them, where it matters.
     """
 
     events: Table = field(init=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
-from ..common.charges import home_of, job_of, remembered_dataset
+from ..common.charges import home_of, job_of
 from ..common.federation import Context, Document, check_roles
 from ..common.frames import DataFrame
 from ..common.preflight import Refusal, show_summary
@@ -60,9 +60,7 @@ class HostFolds(ScorecardHostPreflight):
     def check(self) -> Document:
         facts = {**super().check(), **check_folds(self)}
         home = home_of(self.ctx)
-        dataset = remembered_dataset(home, self.frame)
-        cap = home.policy.score_cap(dataset.name, len(self.frame.schema.columns), dataset.related)
-        self.counted = CountedScores(home, job_of(self.ctx), dataset.name, cap)
+        self.counted = CountedScores(home, job_of(self.ctx), *CountedScores.of_table(home, self.frame))
         self.counted.check_cap(self.reads)
         return facts
 

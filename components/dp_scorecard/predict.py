@@ -19,7 +19,7 @@ import numpy as np
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common import frames
-from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
+from ..common.charges import JobReference, PartyHome, home_of, job_of
 from ..common.federation import Context, Document, check_roles, data_parties, name_of
 from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal
@@ -42,11 +42,9 @@ class ShownPoints(CountedScores):
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, card: Scorecard) -> ShownPoints:
-        dataset = remembered_dataset(home, frame)
-        cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
         content = np.ascontiguousarray(card.own.points, dtype="<i8").tobytes()
         digest = hashlib.sha256(content + frames.content_digest(frame, home.key)).hexdigest()
-        return cls(home, job, dataset.name, cap, frame, digest)
+        return cls(home, job, *cls.of_table(home, frame), frame, digest)
 
     def check(self) -> None:
         """Refuse training rows whose points the cap does not allow, before any work."""
