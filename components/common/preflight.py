@@ -130,6 +130,14 @@ def agree(
     return verdict["terms"]
 
 
+def require_same(own: Document, hosts: dict[str, Document]) -> None:
+    """At the guest: these facts must be the same at every host."""
+    for name, facts in hosts.items():
+        for called, wanted in own.items():
+            if facts[called] != wanted:
+                raise Refusal.of(f"{called} at {name}", facts[called], f"{wanted}, as at the guest")
+
+
 def _attempt(ctx: Context, step: Callable[[], Document]) -> Attempt:
     try:
         return Attempt(facts=step())

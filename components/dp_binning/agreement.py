@@ -25,7 +25,7 @@ from ..common.frames import (
     require_distinct_ids,
     require_rows,
 )
-from ..common.preflight import Preflight, Refusal
+from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
 from .own_columns import checked_rules, event_blocks, quantile_charges
@@ -157,10 +157,7 @@ class GuestAgreement(BinningAgreement):
 
     def commit(self, hosts: dict[str, Document]) -> Document:
         check_aligned(self.frame, hosts)
-        for name, facts in hosts.items():
-            for called, asked in self.asked.items():
-                if facts[called] != asked:
-                    raise Refusal.of(f"{called} at {name}", facts[called], f"{asked}, as at the guest")
+        require_same(self.asked, hosts)
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
         if self.settings.privacy == LABEL:
