@@ -148,7 +148,12 @@ MUTANTS = (
         "a binning guest does not compare the parties' privacy",
         "F",
         f"{AGREEMENT}:GuestAgreement.commit",
-        (("require_same(self.asked,", 'require_same({**self.asked, "privacy": [*hosts.values()][0]["privacy"]},'),),
+        (
+            (
+                "require_same(self.asked,",
+                'require_same({name: value for name, value in self.asked.items() if name != "privacy"},',
+            ),
+        ),
         contract(LABEL, "e"),
     ),
     Mutant(
