@@ -45,13 +45,8 @@ class Ciphertexts:
 class Message:
     """One message that the party received.
 
-    Attributes:
-        sender: role and id, such as ``guest-9999``.
-        name: that of the message.
-        tag: where in the task it belongs, an iteration for instance.
-        content: what it said, None where that is not kept.
-        left_out: why it is not kept, a clause; empty where it is.
-        size: bytes of this message in the file.
+    ``sender`` is a role and an id, such as ``guest-9999``, and ``tag`` says where in the task the message belongs. Where
+    ``content`` is not kept, ``left_out`` says why; ``size`` counts its bytes in the file.
     """
 
     sender: str
@@ -85,15 +80,7 @@ class Message:
 class Task:
     """Which task of which job a view is of, and what the party knew of it before the first message.
 
-    Attributes:
-        job: id, as FATE-Flow gave it.
-        name: of the task in the job.
-        component: that the task ran.
-        stage: ``train``, ``predict`` or another.
-        role: of the party in the task.
-        party: id of the party.
-        parameters: of the task, as JSON.
-        plan: the job's DAG as far as the party knew it, as JSON; empty where it knew none.
+    ``parameters`` are JSON, and so is ``plan``: the job's DAG as far as the party knew it, empty where it knew none.
     """
 
     job: str
@@ -112,15 +99,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class RecordedView:
-    """What one party received in one task.
-
-    Attributes:
-        task: which one.
-        messages: in the order in which the task asked for them.
-        tables: ids of the rows of each table that the party itself read in the task, in the order in which it did.
-        problems: what went wrong while it was recorded, whole sentences.
-        finished: whether the task ended without an error.
-    """
+    """What one party received in one task; ``tables`` are ids of rows that it read itself, ``problems`` whole sentences."""
 
     task: Task
     messages: tuple[Message, ...] = ()

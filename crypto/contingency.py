@@ -49,11 +49,7 @@ def table_layout(rows: int, largest: int, public_key: PublicKey) -> SlotLayout:
 
 
 def one_hot(places: IntArray, bins: int) -> IntArray:
-    """int64 (rows, bins) of zeros and ones from int64 (rows, columns): the place of each row's bin of each column.
-
-    Raises:
-        ValueError: a place outside [0, bins).
-    """
+    """int64 (rows, bins) of zeros and ones, from each row's bin of each column; ValueError for one outside [0, bins)."""
     _check_places(places, bins)
     rows = np.zeros((len(places), bins), dtype=np.int64)
     rows[np.arange(len(places))[:, None], places] = 1

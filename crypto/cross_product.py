@@ -69,11 +69,7 @@ def exact_product(left: IntArray, right: IntArray) -> ObjectArray:
 
 
 def column_square_sums(matrix: IntArray) -> tuple[int, ...]:
-    """Sum of squares of every column of an int64 array (rows, m), exact.
-
-    Raises:
-        ValueError: as in `exact_product`.
-    """
+    """Sum of squares of every column of an int64 array (rows, m), exact; ValueError as in `exact_product`."""
     check_entries(matrix, "matrix", ENTRY_BITS)
     sums = np.zeros((3, matrix.shape[1]), dtype=object)
     for first, last in spans(len(matrix), _BLOCK_ROWS):
@@ -285,11 +281,7 @@ MAX_ROWS = 1 << 30
 
 
 def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
-    """The slots that hold sums over ``rows`` rows of products of two shares.
-
-    Raises:
-        ValueError: rows outside [1, 2^30].
-    """
+    """The slots that hold sums over ``rows`` rows of products of two shares; ValueError for rows outside [1, 2^30]."""
     if not 1 <= rows <= MAX_ROWS:
         raise ValueError(f"rows must be from 1 to {MAX_ROWS}, got {rows}.")
     return SlotLayout(2 * SHARE_BITS + int(rows).bit_length(), public_key.key_length)

@@ -66,11 +66,7 @@ class UpdateRule:
 
     @classmethod
     def from_sgd(cls, optimizer_params: dict[str, Any], learning_rates: Sequence[float]) -> UpdateRule:
-        """From the parameters of torch.optim.SGD.
-
-        Raises:
-            ValueError: one of them is unknown, or asks to climb the loss.
-        """
+        """From the parameters of torch.optim.SGD; ValueError where one of them is unknown, or asks to climb the loss."""
         taken = {}
         for name, value in optimizer_params.items():
             if name in _TAKEN:

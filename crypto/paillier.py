@@ -32,7 +32,6 @@ MAX_KEY_LENGTH = 8192
 """Of another party's key: what a longer one costs, only its owner would decide."""
 _PRIME_TEST_ROUNDS = 40
 _HALF_WORD = 32
-_SPARE_BITS = 128
 """A plaintext is read modulo one prime only where another number would pass as one with chance 2^-128: whoever found a
 larger number that passes would know a multiple of the prime, nearly, and so the key."""
 
@@ -66,10 +65,6 @@ class PublicKey:
     def ciphertext_bytes(self) -> int:
         """Bytes of one ciphertext on the wire."""
         return (2 * self.key_length + 7) // 8
-
-    def embed(self, plaintext: int) -> mpz:
-        """``1 + plaintext n mod n^2``: a plaintext *without* blinding, only ever multiplied onto a blinded value."""
-        return (1 + plaintext * self.modulus) % self.modulus_squared
 
     def shifted(self, value: mpz, plaintext: int) -> mpz:
         """``value (1 + plaintext n) mod n^2`` of a value in [0, n^2), by products of half the width."""
@@ -129,11 +124,7 @@ class OwnerDecryption(_Owner):
         return list(zip(self._primes, factors, units(self._primes)))
 
     def decrypt(self, ciphertext: Encrypted | int) -> mpz:
-        """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number.
-
-        Raises:
-            ValueError: as `decrypt_all`.
-        """
+        """Plaintext in [0, n) of a `Ciphertext`, an `EncryptedSum` or the bare number; ValueError as `decrypt_all`."""
         return self.decrypt_all([ciphertext])[0]
 
     def decrypt_all(self, ciphertexts: Sequence[Encrypted | int]) -> list[mpz]:
@@ -141,33 +132,12 @@ class OwnerDecryption(_Owner):
 
         Raises:
             ValueError: a number that no key of this modulus can have produced, or a ciphertext under another key. Any
-                other number is an encryption of something, so a changed one cannot be told here; where the plaintext
-                has a known bound, `decrypt_signed` tells nearly all of them.
+                other number is an encryption of something, so a changed one cannot be told here.
         """
         values = [self._checked(ciphertext) for ciphertext in ciphertexts]
         parts = [_modulo(values, *part) for *part, _ in self._parts]
         of_primes, modulus = [unit for *_, unit in self._parts], self.public_key.modulus
         return [sum(part * unit for part, unit in zip(of_one, of_primes)) % modulus for of_one in zip(*parts)]
-
-    def decrypt_signed(self, ciphertext: Encrypted | int, bits: int | None = None) -> int:
-        """Plaintext in (-n/2, n/2), where a bound is known one with ``|m| < 2^bits``.
-
-        A bound far enough below the least prime p lets the plaintext be read modulo p alone, in less time.
-
-        Raises:
-            ValueError: as `decrypt`, or the plaintext is not within its bound. What was changed or made under another
-                key decrypts to a number as good as uniform, below n or below p, and passes with a chance of about
-                2^(bits + 1) / n, or of at most 2^-128.
-        """
-        if bits is not None and bits + 1 + _SPARE_BITS < self._primes[0].bit_length():
-            modulus, factor, _ = self._parts[0]
-            (plaintext,) = _modulo([self._checked(ciphertext)], modulus, factor)
-        else:
-            plaintext, modulus = self.decrypt(ciphertext), self.public_key.n
-        signed = int(plaintext - modulus if 2 * plaintext > modulus else plaintext)
-        if bits is not None and abs(signed) >= 1 << bits:
-            raise ValueError(f"A plaintext is not below 2^{bits}; it was changed or made under another key.")
-        return signed
 
     def _checked(self, ciphertext: Encrypted | int) -> mpz:
         value: mpz = ciphertext
@@ -241,7 +211,7 @@ def keypair_of_any_length(key_length: int, primes: int = 2) -> tuple[PublicKey, 
 
     >>> public_key, private_key = keypair_of_any_length(256)
     >>> three, minus_four = private_key.encryption().encrypt([3, -4])
-    >>> private_key.decrypt_signed(three.times(2) + minus_four)
+    >>> int(private_key.decrypt(three.times(2) + minus_four))
     2
     """
     # A square that fills its words is cheaper to compute with than one that has a word for a few bits.

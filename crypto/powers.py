@@ -36,11 +36,7 @@ class Split(NamedTuple):
 
 
 def split_with_inverses(values: Sequence[mpz], n: mpz) -> tuple[Split, Split]:
-    """Residues and slopes of values modulo n^2, and those of their inverses.
-
-    Raises:
-        ValueError: a value has no inverse.
-    """
+    """Residues and slopes of values modulo n^2, and those of their inverses; ValueError where a value has none."""
     pairs = [gmpy2.f_divmod(value, n) for value in values]
     residues = [residue for _, residue in pairs]
     inverses = _inverses(residues, n)

@@ -150,11 +150,7 @@ def multiply_vectors(
 
 
 def open_products(message: bytes, outputs: int, layout: ProductLayout, private_key: PrivateKey) -> ObjectArray:
-    """The owner's share (k, s) of k = ``outputs`` products.
-
-    Raises:
-        ValueError: the message does not hold k ciphertexts under this key.
-    """
+    """The owner's share (k, s) of k = ``outputs`` products; ValueError unless k ciphertexts under this key came."""
     sealed = column_from_bytes(message, private_key.public_key)
     if len(sealed) != outputs:
         raise ValueError(f"The message must hold {outputs} masked sums, got {len(sealed)}.")

@@ -188,11 +188,7 @@ def decrypt_masked(packed: Sequence[bytes], private_key: PrivateKey) -> list[byt
 
 
 def unpack_and_unmask(plaintexts: Sequence[bytes], masks: Sequence[int], public_key: PublicKey) -> list[int]:
-    """The sender's part: signed integer sums in units of 2^-64.
-
-    Raises:
-        ValueError: the answer does not fit the masks, so it was not made from what was sent.
-    """
+    """The sender's part: signed integer sums in units of 2^-64; ValueError where the answer does not fit the masks."""
     per_ciphertext = slots_per_ciphertext(public_key)
     slots: list[int] = []
     for plaintext in plaintexts:

@@ -248,21 +248,12 @@ def over_sample(
 ) -> tuple[pandas.DataFrame, int]:
     """Add synthetic rows until both classes are equal in number.
 
-    Args:
-        training: the rows; features are all columns but the id and the label.
-        over_sampling: how.
-        groups: the one-hot groups among the features.
-        seed: of the whole preparation.
-        tag: such as a party's id; it gives a party its own draws and its own ids `synthetic-<tag>-<number>`, because
-            rows of several parties may meet in one model.
+    Features are all columns but the id and the label, ``groups`` the one-hot groups among them. ``seed`` is of the whole
+    preparation; ``tag``, such as a party's id, gives a party its own draws and its own ids `synthetic-<tag>-<number>`,
+    because rows of several parties may meet in one model.
 
-    Returns:
-        The real rows unchanged, then the synthetic ones, features float64 unless all rows are real; and the largest
-        influence of `SyntheticRows`.
-
-    Raises:
-        TypeError: anything but TrainingRows.
-        InvalidArgument: the rows cannot be over-sampled so.
+    Returns the real rows unchanged, then the synthetic ones, features float64 unless all rows are real; and the largest
+    influence of `SyntheticRows`. Raises InvalidArgument where the rows cannot be over-sampled so.
     """
     if type(training) is not TrainingRows:
         raise TypeError(

@@ -184,12 +184,6 @@ class AlignmentTerms(Preflight):
     of records of both parties public: one replaced record changes the number of matches by at most 1. The other party
     sees it with the dummies of both, and knows its own number of them: what is left is the number of matches with this
     party's dummies, see `privacy.mechanisms.dummy_count`.
-
-    Attributes:
-        facts: what the other party is told of this one.
-        charges: of the hidden size; None where the size is not hidden.
-        label_privacy: what the guest's ledger says of the labels; None where it says nothing of them.
-        dataset: this party's name of its table in its ledger.
     """
 
     settings: Settings

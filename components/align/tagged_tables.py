@@ -94,11 +94,7 @@ def opened_records(
 ) -> list[tuple[bytes, tuple[bytes, bytes]]]:
     """[(double tag, (this party's shares of its own record, of the other's))], each as bytes of int64.
 
-    Args:
-        joined: [(double tag, (own record, blinded; shares of the other's record))].
-
-    Raises:
-        ValueError: a record that was not made from one of this party's own.
+    ``joined`` is [(double tag, (own record, blinded; shares of the other's record))]; ValueError for another party's record.
     """
     if not joined:
         return []
@@ -174,11 +170,8 @@ def ordered_blocks(
 ) -> tuple[Table, dict[int, int]]:
     """({block: int64 (rows, 2 c)}, {block: first position}), rows in the order of their double tags.
 
-    Tags are spread evenly, so their first bytes sort rows into buckets of similar size; only sizes reach the driver.
-
-    Args:
-        buckets: how many, at least 1.
-        arrange: (int64 (rows, 2 c) of own records, of the other's) -> int64 with the columns in their public order.
+    Tags are spread evenly, so their first bytes sort rows into ``buckets`` of similar size; only sizes reach the driver.
+    ``arrange`` takes int64 (rows, 2 c) of own records and of the other's, and puts the columns in their public order.
     """
     grouped = opened.mapReducePartitions(partial(_by_bucket, buckets=buckets), add)
     sizes = dict(grouped.mapValues(len).collect())

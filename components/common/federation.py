@@ -104,11 +104,7 @@ class ModelOutput(Protocol):
 class Federation:
     """Who plays what in a task.
 
-    Attributes:
-        guest: it passes the verdicts on.
-        hosts: those with data, in order.
-        arbiter: the server of horizontal training; None without one.
-        shuffler: a host without data; None without one.
+    ``hosts`` are those with data, in order; ``arbiter`` is the server of horizontal training, ``shuffler`` a host without data.
     """
 
     guest: PartyId
@@ -118,11 +114,7 @@ class Federation:
 
     @classmethod
     def of(cls, parties: Iterable[PartyId], shuffler: str | None = None) -> Federation:
-        """The roles of a task whose numbers of parties `require` has checked.
-
-        Args:
-            shuffler: party id of the host that shuffles; where no host has it, the federation has no shuffler.
-        """
+        """The roles of a task whose numbers of parties `require` has checked; ``shuffler`` is the party id of a host, if any."""
         parties = sorted((role, number) for role, number in parties)
         hosts = [party for party in parties if party[0] == "host"]
         return cls(
@@ -159,13 +151,9 @@ class Federation:
 
 
 def require(parties: Iterable[PartyId], role: str, reason: str, at_most: int | None = None, at_least: int = 1) -> None:
-    """Refuse a task with too few or too many parties of a role.
+    """Refuse a task with too few or too many parties of a role; ``reason``, what the task needs, ends the sentence.
 
     Every party sees the same list, so every party raises the same sentence without a message.
-
-    Args:
-        reason: what the task needs, the end of the sentence.
-        at_most: None for any number.
     """
     number = sum(party[0] == role for party in parties)
     if number < at_least or (at_most is not None and number > at_most):

@@ -17,13 +17,7 @@ from .federation import Document
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task of a job.
-
-    Attributes:
-        stage: ``train``, ``predict``, ``cross_validation`` or ``default``.
-        parameters: for all parties; those of single parties are not among them.
-        model_inputs: names of the models that it is given.
-    """
+    """One task of a job; ``parameters`` are those for all parties, ``model_inputs`` names of the models that it is given."""
 
     name: str
     component: str
@@ -174,11 +168,7 @@ class JobFiles:
         return JobPlan({"tasks": tasks, "parties": listed, "stage": "default"})
 
     def tables(self, key: str | None = None) -> tuple[str, ...]:
-        """``namespace/name`` of the tables that readers of this party gave to the task, perhaps through others.
-
-        Args:
-            key: of the task's data input; None for all of them.
-        """
+        """``namespace/name`` of the tables that readers gave to the data input ``key``, or to any, perhaps through other tasks."""
         return tuple(sorted(set(self._sources(key)) - {UNKNOWN}))
 
     def origin(self, key: str | None = None) -> tuple[str, ...] | None:

@@ -91,32 +91,18 @@ class Preflight:
     """One party's checks before a task; what they find stays in attributes, for the work afterwards.
 
     A sub-class for each role of a task says what the role checks. `agree` must have run before attributes are read.
-
-    Attributes:
-        ctx: FATE's context, of the task or of the stage that is checked.
     """
 
     ctx: Context
 
     def check(self) -> Document:
-        """Look at this party's own inputs; return facts (builtins) for the guest.
-
-        Raises:
-            ValueError: the inputs do not fit; one sentence, and ``public`` where others get another one.
-        """
+        """Look at this party's own inputs; return facts (builtins) for the guest, or raise ValueError, one sentence."""
         return {}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        """At the guest alone: make the last checks, and record what must be recorded before work starts (a budget).
+        """At the guest alone, from {host: facts}: make the last checks, and record what must be recorded before work starts.
 
-        Args:
-            hosts: {name: facts} of every host.
-
-        Returns:
-            The terms (builtins) for all parties.
-
-        Raises:
-            ValueError: the parties' inputs do not fit together, or a ledger does not allow the task.
+        Returns the terms (builtins) for all parties; raises ValueError where inputs do not fit together, or a ledger refuses.
         """
         return {}
 
@@ -128,13 +114,9 @@ class Preflight:
 def agree(
     ctx: Context, check: Callable[[], Document], commit: Callable[[dict[str, Document]], Document] = lambda hosts: {}
 ) -> Document:
-    """Run ``check`` at every party and ``commit`` at the guest, as `Preflight` has them.
+    """Run ``check`` at every party and ``commit`` at the guest, as `Preflight` has them; returns the guest's terms.
 
-    Returns:
-        The terms that the guest sets.
-
-    Raises:
-        Refused: some party's check, or the guest's commit, did not succeed; at every party.
+    Raises Refused, at every party, where a check or the commit did not succeed.
     """
     own = _attempt(ctx, check)
     if ctx.is_on_guest:
@@ -146,6 +128,14 @@ def agree(
         raise Refused(own.detail if verdict["problem"] == own.problem else verdict["problem"])
     logger.info("the checks of all %d parties passed", len(others(ctx)) + 1)
     return verdict["terms"]
+
+
+def require_same(own: Document, hosts: dict[str, Document]) -> None:
+    """At the guest: these facts must be the same at every host."""
+    for name, facts in hosts.items():
+        for called, wanted in own.items():
+            if facts[called] != wanted:
+                raise Refusal.of(f"{called} at {name}", facts[called], f"{wanted}, as at the guest")
 
 
 def _attempt(ctx: Context, step: Callable[[], Document]) -> Attempt:
@@ -226,12 +216,9 @@ def show_summary(ctx: Context, facts: Document) -> None:
     small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
     readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
-    chief = {name: in_six_digits(value) for name, value in readable.items() if CHIEF_FACTS.match(name)}
+    # As text, since of numbers with a fraction the board leaves the line out; as few digits as in its tables.
+    told = {name: f"{value:g}" if isinstance(value, float) else f"{value}" for name, value in readable.items()}
+    chief = {name: value for name, value in told.items() if CHIEF_FACTS.match(name)}
     if chief and len(readable) > LINES_OF_A_PAGE:
         ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")
-
-
-def in_six_digits(value: str | float) -> str:
-    """A fact as text, since of numbers with a fraction the board leaves the line out; as few digits as in its tables."""
-    return f"{value:g}" if isinstance(value, float) else f"{value}"

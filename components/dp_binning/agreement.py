@@ -25,7 +25,7 @@ from ..common.frames import (
     require_distinct_ids,
     require_rows,
 )
-from ..common.preflight import Preflight, Refusal
+from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
 from .own_columns import checked_rules, event_blocks, quantile_charges
@@ -38,13 +38,7 @@ Charged = list[tuple[Event, int]]
 
 @dataclass
 class BinningAgreement(Preflight):
-    """What guest and hosts check alike.
-
-    Attributes:
-        rules: of the party's columns, in their order.
-        noise: of this party on counts, None where it adds none.
-        charges: None where the party spends nothing.
-    """
+    """What guest and hosts check alike; ``rules`` are of the party's columns, in their order."""
 
     settings: Settings
     frame: DataFrame
@@ -137,10 +131,7 @@ class HostAgreement(BinningAgreement):
 class GuestAgreement(BinningAgreement):
     """The guest's checks.
 
-    Attributes:
-        events: table of its labels as 0 and 1; not there without WOE.
-        labels: what its ledger knows of them; None with noise and without WOE, where it does not matter.
-        hosts_bins: how many bins each host declared, by its name.
+    ``events`` are its labels as 0 and 1, not there without WOE; ``labels`` is what its ledger knows of them, where it matters.
     """
 
     events: Table = field(init=False)
@@ -166,10 +157,7 @@ class GuestAgreement(BinningAgreement):
 
     def commit(self, hosts: dict[str, Document]) -> Document:
         check_aligned(self.frame, hosts)
-        for name, facts in hosts.items():
-            for called, asked in self.asked.items():
-                if facts[called] != asked:
-                    raise Refusal.of(f"{called} at {name}", facts[called], f"{asked}, as at the guest")
+        require_same(self.asked, hosts)
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())
         if self.settings.privacy == LABEL:

@@ -25,9 +25,8 @@ def train(
     train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
     output_model: cpn.json_model_output(roles=[GUEST, HOST]),
 ) -> None:
-    from .party import train_guest, train_host
+    from .party import train as stage
 
-    stage = train_guest if role.is_guest else train_host
     stage(ctx, settings, train_data.read(), train_output_data, output_model)
 
 

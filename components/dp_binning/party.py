@@ -50,38 +50,23 @@ class ColumnCounts:
     evidence: Evidence
 
 
-def train_guest(
+def train(
     ctx: Context, settings: Settings, frame: DataFrame, output_data: TableOutput, output_model: ModelOutput
 ) -> None:
-    """Check, charge, serve the hosts, write the guest's own table and model."""
+    """Check, charge, serve the hosts or ask the guest for sums of its labels, write the party's own table and model."""
     check_roles(ctx, arbiter=False)
-    own = GuestAgreement(ctx, settings, frame)
+    own = (GuestAgreement if ctx.is_on_guest else HostAgreement)(ctx, settings, frame)
     terms = own.agree()
     own.charge()
     bins = table_bins(frame, own.rules, settings.bins_epsilon)
-    codes = code_blocks(frame, bins)
-    counts = None
-    if settings.woe:
-        serve_hosts(ctx, own.events, frame.shape[0], own.hosts_bins, settings.he_param["key_length"], own.noise)
+    codes, rows, key_length = code_blocks(frame, bins), frame.shape[0], settings.he_param["key_length"]
+    counts: BinTable | None = None
+    if settings.woe and isinstance(own, GuestAgreement):
+        serve_hosts(ctx, own.events, rows, own.hosts_bins, key_length, own.noise)
         if bins.total:
             counts = ones_and_others(bin_events(codes, own.events, bins), bin_totals(codes, bins))
-    output_data.write(with_codes(frame, codes))
-    finish(own, terms, bins, counts, output_model)
-
-
-def train_host(
-    ctx: Context, settings: Settings, frame: DataFrame, output_data: TableOutput, output_model: ModelOutput
-) -> None:
-    """Check, charge, ask the guest for sums of its labels, write the host's own table and model."""
-    check_roles(ctx, arbiter=False)
-    own = HostAgreement(ctx, settings, frame)
-    terms = own.agree()
-    own.charge()
-    bins = table_bins(frame, own.rules, settings.bins_epsilon)
-    codes = code_blocks(frame, bins)
-    counts = None
-    if settings.woe:
-        events = ask_guest(ctx, codes, bins, own.bins, frame.shape[0], settings.he_param["key_length"])
+    elif settings.woe:
+        events = ask_guest(ctx, codes, bins, own.bins, rows, key_length)
         counts = ones_and_others(events, bin_totals(codes, bins))
     output_data.write(with_codes(frame, codes))
     finish(own, terms, bins, counts, output_model)

@@ -30,9 +30,17 @@ from ..common.charges import Charges
 from ..common.federation import Context, Document, data_parties, others, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
-from ..common.vocabulary import LABEL, NONE, RECORD
-from ..protocols import training_terms
-from ..protocols.training_terms import NoiseTerms, PartyNoise, TrainingTerms
+from ..common.vocabulary import ADAPTIVE, LABEL, NONE, RECORD
+from ..protocols.training_terms import (
+    FIRST_FIT,
+    NOISE_TARGET,
+    OTHER_NOISE,
+    TRAINING,
+    NoiseTerms,
+    PartyNoise,
+    TrainingTerms,
+    fits_of,
+)
 from .cross_product.protocol import CrossProduct
 from .labels import Relabelling
 from .model import PartyModel
@@ -60,14 +68,14 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
     if own is None:
         return None
     parties = (own, *(part for part in hosts.values() if part is not None))
-    if own.kind == LABEL and not own.multipliers[training_terms.TRAINING]:
+    if own.kind == LABEL and not own.multipliers[TRAINING]:
         raise Refusal("privacy is label, but the guest sets no epsilon, which is that of its labels; set it there.")
-    if not any(part.multipliers[training_terms.TRAINING] for part in parties):
+    if not any(part.multipliers[TRAINING] for part in parties):
         raise Refusal(
             f"privacy is {RECORD}, but no party sets epsilon, so nobody would add noise; set it at the parties whose records are to "
             "be protected, or set privacy to none."
         )
-    terms = NoiseTerms(kind, training_terms.TRAINING, parties)
+    terms = NoiseTerms(kind, TRAINING, parties)
     for fit in terms.fits:
         terms.of_fit(fit).check_size(rows)
     return terms
@@ -82,13 +90,13 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
     """At a host: what the guest says of noise must hold what this party said of itself; its promise rests on it."""
     if own is None and noise is None:
         return
-    if own is None or noise is None or noise.kind != own.kind or noise.fit != training_terms.TRAINING:
-        raise Refusal(training_terms.OTHER_NOISE)
+    if own is None or noise is None or noise.kind != own.kind or noise.fit != TRAINING:
+        raise Refusal(OTHER_NOISE)
     if len(noise.parties) != len(features) or noise.parties[position] != own:
-        raise Refusal(training_terms.OTHER_NOISE)
+        raise Refusal(OTHER_NOISE)
     for at, (part, count) in enumerate(zip(noise.parties, features)):
-        if part.kind != noise.kind or part.target != (0 if at else training_terms.NOISE_TARGET):
-            raise Refusal(training_terms.OTHER_NOISE)
+        if part.kind != noise.kind or part.target != (0 if at else NOISE_TARGET):
+            raise Refusal(OTHER_NOISE)
         if part.features + part.intercept != count:
             raise Refusal("The guest's terms of noise speak of other numbers of features than its other terms do.")
 
@@ -119,11 +127,7 @@ class OwnNoise:
     def of(
         cls, ctx: Context, settings: TrainSettings, frame: DataFrame, intercept: bool = False, has_target: bool = False
     ) -> OwnNoise | None:
-        """None with privacy none.
-
-        Raises:
-            ValueError: the party's cap does not allow its noise; nothing is written.
-        """
+        """None with privacy none; ValueError, and nothing written, where the party's cap does not allow its noise."""
         if settings.privacy == NONE:
             return None
         features, on_labels = len(frame.schema.columns), settings.privacy == LABEL
@@ -132,7 +136,7 @@ class OwnNoise:
             settings.noise_kind,
             None if on_labels and not has_target else settings.epsilon,
             settings.delta,
-            RowBounds(features, radius, intercept, training_terms.NOISE_TARGET if has_target else 0.0),
+            RowBounds(features, radius, intercept, NOISE_TARGET if has_target else 0.0),
             data_parties(ctx).index(own_party(ctx)),
             tuple(sorted({party.role for party in others(ctx)} | {"model"})),
             frame.shape[0],
@@ -207,20 +211,12 @@ class OwnNoise:
         }
 
     def _multipliers(self) -> dict[str, float]:
-        fits = (
-            (training_terms.FIRST_FIT, training_terms.TRAINING)
-            if self.kind == training_terms.ADAPTIVE
-            else (training_terms.TRAINING,)
-        )
         if self.epsilon is None:
-            return dict.fromkeys(fits, 0.0)
-        if self.kind == training_terms.ADAPTIVE:
+            return dict.fromkeys(fits_of(self.kind), 0.0)
+        if self.kind == ADAPTIVE:
             budget = AdaptiveBudget(self.epsilon, self.delta)
-            return {
-                training_terms.FIRST_FIT: budget.first_fit_multiplier,
-                training_terms.TRAINING: budget.training_multiplier,
-            }
-        return {training_terms.TRAINING: second_moments.noise_multiplier_for(self.epsilon, self.delta)}
+            return {FIRST_FIT: budget.first_fit_multiplier, TRAINING: budget.training_multiplier}
+        return {TRAINING: second_moments.noise_multiplier_for(self.epsilon, self.delta)}
 
     def _released(self, sums: np.ndarray) -> Any:
         assert self.epsilon is not None, "A party without a budget releases no contributions."
@@ -228,7 +224,7 @@ class OwnNoise:
         return release_contributions(sums, self.records, epsilon, observers=self.observers)
 
     def _contribution_events(self) -> list[tuple[str, Event]]:
-        if self.kind != training_terms.ADAPTIVE or self.epsilon is None:
+        if self.kind != ADAPTIVE or self.epsilon is None:
             return []
         epsilon = AdaptiveBudget(self.epsilon, self.delta).contribution_epsilon
         event = contributions_event(self.bounds.features, epsilon, observers=self.observers)
@@ -253,29 +249,22 @@ class Noised:
 
     def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
         """Follow both fits of adaptive noise; returns the epochs of the last one."""
-        if terms.noise is not None and training_terms.FIRST_FIT in terms.noise.fits:
-            self.solver.serve_arbiter(ctx.sub_ctx(training_terms.FIRST_FIT), terms)
+        if terms.noise is not None and FIRST_FIT in terms.noise.fits:
+            self.solver.serve_arbiter(ctx.sub_ctx(FIRST_FIT), terms)
         return self.solver.serve_arbiter(ctx, terms)
 
     def _train(self, ctx: Context, rows: Table, model: PartyModel, fit: Callable) -> None:
         own, noise = self.own, model.terms.noise
         assert own is not None and noise is not None, "A party without noise of its own cannot train with noise."
         scales = second_moments.unit_scales(own.bounds)
-        if training_terms.FIRST_FIT in noise.fits:
-            clipped = own.clipped(rows, scales, noise.of_fit(training_terms.FIRST_FIT))
+        if FIRST_FIT in noise.fits:
+            clipped = own.clipped(rows, scales, noise.of_fit(FIRST_FIT))
             first = PartyModel(
                 model.settings, model.terms.first_fit(), model.header, model.columns, model.fit_intercept
             )
-            fit(
-                replace(self.solver, noise=own.drawn[training_terms.FIRST_FIT]),
-                ctx.sub_ctx(training_terms.FIRST_FIT),
-                clipped,
-                first,
-            )
+            fit(replace(self.solver, noise=own.drawn[FIRST_FIT]), ctx.sub_ctx(FIRST_FIT), clipped, first)
             scales = own.scales(rows, first.weights)
-        fit(
-            replace(self.solver, noise=own.drawn[training_terms.TRAINING]), ctx, own.clipped(rows, scales, noise), model
-        )
+        fit(replace(self.solver, noise=own.drawn[TRAINING]), ctx, own.clipped(rows, scales, noise), model)
         model.weights = model.weights / np.append(scales, np.ones(int(own.bounds.intercept)))
         # Shares of the velocity are in the scaled space, of no use to a training that goes on without noise.
         model.shared_states, model.noise = [None], own.promise()

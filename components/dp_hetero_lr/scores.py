@@ -22,7 +22,7 @@ import numpy as np
 
 from fate_dp.privacy.ledger.scores import cap_option
 
-from ..common.charges import JobReference, PartyHome, remembered_dataset
+from ..common.charges import JobReference, PartyHome
 from ..common.federation import Context, Document, name_of, others
 from ..common.frames import DataFrame, Table, content_digest
 from ..protocols.score_counts import CountedLosses, CountedScores
@@ -111,10 +111,9 @@ class ScoreRelease(CountedScores):
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, key: str | None = None) -> ScoreRelease:
         """Of a table; ``key`` is the task's data input that it is, None where the task has one only."""
-        dataset = remembered_dataset(home, frame, key)
-        cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
-        losses = CountedLosses(home, job, dataset.name, frame.shape[0])
-        return cls(home, job, dataset.name, cap, frame.shape[0], content_digest(frame, home.key), losses)
+        dataset, cap = cls.of_table(home, frame, key)
+        losses = CountedLosses(home, job, dataset, frame.shape[0])
+        return cls(home, job, dataset, cap, frame.shape[0], content_digest(frame, home.key), losses)
 
     def allows(self, frame: DataFrame, columns: Sequence[np.ndarray]) -> bool:
         """Whether these models' scores may be shown: where training rows are among the rows, each new one takes a release."""

@@ -30,19 +30,7 @@ class Traffic:
     delays: int
 
     def seconds(self, delay: float, rate: float) -> float:
-        """What waiting for the line takes at most, computing aside.
-
-        Args:
-            delay: seconds, each way.
-            rate: bits a second; as if both ways shared it.
-
-        Raises:
-            ValueError: a delay below 0, or a rate that is not above 0.
-        """
-        if not delay >= 0:
-            raise ValueError(f"delay must be a number of seconds, at least 0, got {delay!r}.")
-        if not rate > 0:
-            raise ValueError(f"rate must be a number of bits a second above 0, got {rate!r}.")
+        """What waiting for the line takes at most, computing aside; ``delay`` in seconds each way, ``rate`` in bits a second."""
         return self.delays * delay + 8 * self.bytes / rate
 
 

@@ -59,16 +59,6 @@ def summary_of(agreement: TreesAgreement, course: dict) -> dict:
     }
 
 
-def batch_to_wire(batch: Batch) -> dict[str, object]:
-    """Splits as plain values, for messages."""
-    return {"columns": batch.columns, "right": batch.right}
-
-
-def batch_from_wire(wire: dict[str, Any]) -> Batch:
-    """The inverse of `batch_to_wire`."""
-    return Batch(wire["columns"], wire["right"])
-
-
 def to_json(agreement: TreesAgreement, batches: Sequence[GrownBatch], importance: list[float], privacy: dict) -> dict:
     """The model, the same at every data party; no pickle in it."""
     bins, settings = agreement.bins, agreement.settings

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import numpy as np
@@ -39,7 +39,7 @@ from ..protocols.noisy_rounds.training import (
 )
 from .agreement import TreesAgreement, TreesDataAgreement, agree_on_terms
 from .boosting import GrownBatch, Server, contribution
-from .model import batch_from_wire, batch_to_wire, prediction_frame, summary_of, to_json
+from .model import prediction_frame, summary_of, to_json
 from .trees import Batch, curvature_weight, leaf_steps
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def serve(ctx: Context, agreement: TreesAgreement) -> TreesCourse:
     grown: GrownBatch | None = None
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         splits = server.draw()
-        state = {"grown": _wire(grown), "splits": batch_to_wire(splits), "clip": terms.clip_of(number)}
+        state = {"grown": _wire(grown), "splits": asdict(splits), "clip": terms.clip_of(number)}
         tell(round_ctx, federation, ROUND, state)
         mean, parties = mean_of_round(round_ctx, aggregation, number, terms.clip_of(number), course)
         grown = None if mean is None else server.grow(splits, mean, parties, number)
@@ -79,11 +79,7 @@ def _wire(grown: GrownBatch | None) -> np.ndarray | None:
 
 
 def take_part(ctx: Context, agreement: TreesDataAgreement, frame: DataFrame) -> tuple[list[GrownBatch], TreesCourse]:
-    """All rounds at a party with records; returns the batches, the same at every data party.
-
-    Guarantee: see guarantee.yaml. A round is charged in this party's ledger before its message leaves, and only if this
-    party sends one.
-    """
+    """All rounds at a party with records; returns the batches, the same at every data party. See guarantee.yaml."""
     federation, terms = agreement.federation, agreement.terms
     me, server = own_party(ctx), federation.server
     aggregation = keyed_aggregation(ctx, terms, federation)
@@ -118,7 +114,7 @@ class TreesMember:
 
     def contribution(self, splits: Document, number: int) -> Contribution | None:
         """Of a round, or None where it failed."""
-        self._splits = batch_from_wire(splits)
+        self._splits = Batch(**splits)
         return unless_it_fails(
             lambda: contribution(self.sums(number), self._terms, self._position, number, self._stream),
             f"round {number}",
@@ -152,10 +148,7 @@ def _leaf_steps(block: Block, splits: Batch, clip: float, weight: float) -> np.n
 
 
 def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple[Document, object]:
-    """This party's part of a training: the model document, and the prediction frame of its own rows or None.
-
-    The parameters of the job are None where they were not set; the arbiter has no table.
-    """
+    """This party's part of a training: the model document, and the prediction frame of its own rows or None."""
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, TreesDataAgreement):
         assert frame is not None, "Its check has passed."

@@ -1,7 +1,4 @@
-"""What a training must have before any message about data: settings, roles, tables and models that fit together.
-
-Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
-"""
+"""What a training must have before any message about data: settings, roles, tables and models that fit together."""
 
 from __future__ import annotations
 

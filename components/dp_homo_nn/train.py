@@ -1,9 +1,4 @@
-"""The stage train: who plays what, and what each party does in every round and writes at the end.
-
-The server sends its weights to all data parties, which say whether they are ready; it names the parties of the round to
-everybody, or none where too few are ready; their messages go the way of `protocols.noisy_rounds.aggregation`; the server makes a step.
-Whoever failed in a round may take part in the next one.
-"""
+"""The stage train: who plays what, and what each party does in a round of `protocols.noisy_rounds.training` and at the end."""
 
 from __future__ import annotations
 
@@ -131,8 +126,7 @@ class Serving:
 def take_part(ctx: Context, agreement: HomoNNDataAgreement, frame: DataFrame) -> tuple[np.ndarray, HomoNNCourse]:
     """All rounds at a party with records; returns the final weights, float64 (d,), the same at every data party.
 
-    Guarantee: see ``round_terms.guarantee_of`` for what the rounds promise one unit, and guarantee.yaml for against whom.
-    A round is charged in this party's ledger before its message leaves, and only if this party sends one.
+    ``round_terms.guarantee_of`` says what the rounds promise one unit, guarantee.yaml against whom.
     """
     federation, terms, step = agreement.federation, agreement.terms, agreement.step
     me, server = own_party(ctx), federation.server
@@ -209,10 +203,7 @@ class HomoNNMember:
 
 
 def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple[Document, DataFrame | None]:
-    """This party's part of a training: the model document, and the prediction frame of its own rows or None.
-
-    The parameters of the job are None where they were not set; arbiter and shuffler have no table.
-    """
+    """This party's part of a training: the model document, and the prediction frame of its own rows or None."""
     agreement = agree_on_terms(ctx, given, frame)
     if isinstance(agreement, HomoNNDataAgreement):
         assert frame is not None, "Its check has passed."

@@ -13,7 +13,7 @@ from ..common import frames
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels, remembered_dataset
 from ..common.federation import Context, Document, data_parties, name_of, others, own_party
 from ..common.frames import DataFrame, Table
-from ..common.preflight import Preflight, Refusal
+from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.score_counts import remember_training
@@ -172,6 +172,11 @@ class ScorecardPreflight(Preflight):
         """Fresh noise for a training, of the event that was charged: its scale depends on columns and bins alone."""
         self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
 
+    def mark_released(self) -> None:
+        """Note that what was charged has left."""
+        if self.charges is not None:
+            self.charges.mark_released()
+
     def promise(self) -> Document:
         """For the model's metadata: what this party's data were promised."""
         epsilon = self.settings.epsilon if self.charges is not None else None
@@ -256,11 +261,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
         own, settings = self.sizes, self.settings
         names = [name_of(party) for party in data_parties(self.ctx)[1:]]
         frames.check_aligned(self.frame, hosts)
-        for name in names:
-            facts = hosts[name]
-            for field_name, wanted in (("privacy", settings.privacy), ("key_length", settings.he_param["key_length"])):
-                if facts[field_name] != wanted:
-                    raise Refusal.of(f"{field_name} at {name}", facts[field_name], f"{wanted}, as at the guest")
+        require_same({"privacy": settings.privacy, "key_length": settings.he_param["key_length"]}, hosts)
         of_hosts = [hosts[name] for name in names]
         self.terms = ScorecardTerms(
             self.frame.shape[0],

@@ -25,11 +25,10 @@ def train(
     output_model: cpn.json_model_output(roles=[GUEST, HOST]),
     binning_model: cpn.json_model_input(roles=[GUEST, HOST], optional=True),
 ) -> None:
-    from . import train as stage
+    from .train import train as stage
 
-    run = stage.train_guest if role.is_guest else stage.train_host
     bins = binning_model.read() if binning_model is not None else None
-    output_model.write(run(ctx, settings, train_data.read(), bins), metadata={})
+    output_model.write(stage(ctx, settings, train_data.read(), bins), metadata={})
 
 
 @dp_scorecard.predict()

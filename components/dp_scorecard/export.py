@@ -44,11 +44,7 @@ class Characteristic:
     bins: ColumnBins | None = None
 
     def points_of(self, given: object) -> int:
-        """Of a value, or of the number of its bin where no bins are known.
-
-        Raises:
-            ValueError: it is no number, or the column has no such bin, or none for missing values.
-        """
+        """Of a value, or of the number of its bin where no bins are known; ValueError where the column has no such one."""
         if self.bins is not None:
             missing = given is None
             if not missing and (isinstance(given, bool) or not isinstance(given, int | float)):
@@ -98,11 +94,7 @@ def _bins_of(party: str, model: Document, counts: tuple[int, ...]) -> list[Colum
 
 
 def with_ridge(document: Document, ridge: float) -> Document:
-    """The document of the scorecard under another ridge, one of its ridge_path.
-
-    Raises:
-        ValueError: the path has no such ridge.
-    """
+    """The document of the scorecard under another ridge of its ridge_path; ValueError where the path has no such ridge."""
     path = {each["ridge"]: each["scorecard"] for each in document["data"].get("ridge_path", [])}
     if ridge not in path:
         raise ValueError(
@@ -117,11 +109,7 @@ def parts_of(document: Document) -> dict[str, list[int]]:
 
 
 def contributions(document: Document, record: Mapping[str, object], binning: Binning | None = None) -> dict[str, int]:
-    """The points that each of the columns in ``record`` adds.
-
-    Raises:
-        ValueError: the scorecard has no such column, or the column no such bin.
-    """
+    """The points that each of the columns in ``record`` adds; ValueError for a column or bin that the scorecard has not."""
     return _contributions(characteristics(document, binning), record)
 
 

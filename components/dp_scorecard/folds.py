@@ -13,10 +13,10 @@ from typing import Any
 
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
-from ..common.charges import home_of, job_of, remembered_dataset
+from ..common.charges import home_of, job_of
 from ..common.federation import Context, Document, check_roles
 from ..common.frames import DataFrame
-from ..common.preflight import Refusal, show_summary
+from ..common.preflight import Refusal, require_same, show_summary
 from ..common.vocabulary import NONE
 from ..protocols.folds import folds_of
 from ..protocols.prediction_frames import FOLD_ROWS, figures, prediction_frame
@@ -34,7 +34,7 @@ def check_folds(checks: ScorecardPreflight) -> Document:
     """Refuse a table with fewer rows than folds; the fact that all parties must have in common."""
     if checks.reads > checks.frame.shape[0]:
         raise Refusal.of("cv_param.n_splits", checks.reads, f"at most the rows of the table, {checks.frame.shape[0]}")
-    return {FOLDS: checks.reads}
+    return {f"cv_param.{FOLDS}": checks.reads}
 
 
 @dataclass
@@ -45,9 +45,7 @@ class GuestFolds(ScorecardGuestPreflight):
         return {**super().check(), **check_folds(self)}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        for name, facts in hosts.items():
-            if facts[FOLDS] != self.reads:
-                raise Refusal.of(f"cv_param.n_splits at {name}", facts[FOLDS], f"{self.reads}, as at the guest")
+        require_same({f"cv_param.{FOLDS}": self.reads}, hosts)
         return super().commit(hosts)
 
 
@@ -60,9 +58,7 @@ class HostFolds(ScorecardHostPreflight):
     def check(self) -> Document:
         facts = {**super().check(), **check_folds(self)}
         home = home_of(self.ctx)
-        dataset = remembered_dataset(home, self.frame)
-        cap = home.policy.score_cap(dataset.name, len(self.frame.schema.columns), dataset.related)
-        self.counted = CountedScores(home, job_of(self.ctx), dataset.name, cap)
+        self.counted = CountedScores(home, job_of(self.ctx), *CountedScores.of_table(home, self.frame))
         self.counted.check_cap(self.reads)
         return facts
 
@@ -93,8 +89,7 @@ def validate_guest(
         found = figures(FOLD_ROWS, scored, document, known, true_labels=known is None)
         show_summary(fold_ctx, {**summary_of(checks, terms, "guest"), **found})
         yield scored
-    if checks.charges is not None:
-        checks.charges.mark_released()
+    checks.mark_released()
 
 
 def validate_host(
@@ -117,6 +112,5 @@ def validate_host(
         card = fit_host(fold_ctx.sub_ctx("train"), checks, terms, binned_rows(training, checks.sizes), keys)
         ShownPoints.of(home, job, held_out, card).record()
         give_points(fold_ctx.sub_ctx("predict"), binned_rows(held_out, BinnedRows(card.own.counts)), card)
-    if checks.charges is not None:
-        checks.charges.mark_released()
+    checks.mark_released()
     show_summary(ctx, summary_of(checks, agreed, "host"))

@@ -19,10 +19,10 @@ import numpy as np
 from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common import frames
-from ..common.charges import JobReference, PartyHome, home_of, job_of, remembered_dataset
+from ..common.charges import JobReference, PartyHome, home_of, job_of
 from ..common.federation import Context, Document, check_roles, data_parties, name_of
 from ..common.frames import TEST_SET, DataFrame, Table
-from ..common.preflight import Preflight, Refusal
+from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
 from ..protocols.score_counts import CountedScores
@@ -42,11 +42,9 @@ class ShownPoints(CountedScores):
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, card: Scorecard) -> ShownPoints:
-        dataset = remembered_dataset(home, frame)
-        cap = home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
         content = np.ascontiguousarray(card.own.points, dtype="<i8").tobytes()
         digest = hashlib.sha256(content + frames.content_digest(frame, home.key)).hexdigest()
-        return cls(home, job, dataset.name, cap, frame, digest)
+        return cls(home, job, *cls.of_table(home, frame), frame, digest)
 
     def check(self) -> None:
         """Refuse training rows whose points the cap does not allow, before any work."""
@@ -80,18 +78,12 @@ class PointsGuestPreflight(Preflight):
         check_true_labels(self.settings.true_labels, self.frame.schema.label_name is not None, self.labels)
         return {}
 
-    def check_scoring(self, hosts: dict[str, Document]) -> None:
-        """All parties must mean one kind of scoring."""
-        for name, facts in hosts.items():
-            if facts["scoring"] != self.settings.scoring:
-                raise Refusal.of(f"scoring at {name}", facts["scoring"], f"{self.settings.scoring}, as at the guest")
-
     def scorecard(self) -> Scorecard:
         """The columns that the table must have."""
         return Scorecard.from_json(self.document)
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        self.check_scoring(hosts)
+        require_same({"scoring": self.settings.scoring}, hosts)
         frames.check_aligned(self.frame, hosts)
         for name in (name_of(party) for party in data_parties(self.ctx)[1:]):
             known = self.card.hosts.get(name)
@@ -128,7 +120,7 @@ class PlainPreflight(PointsGuestPreflight):
         return replace(card, own=joined, hosts={})
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        self.check_scoring(hosts)
+        require_same({"scoring": self.settings.scoring}, hosts)
         return {}
 
 

@@ -96,11 +96,7 @@ class TableShares:
 
 
 def added_up(columns: JointColumns, parts: dict[int, dict[str, Any]]) -> np.ndarray:
-    """float64 (all entries, all entries): the joint tables from every party's `TableShares.noisy`, by position.
-
-    Raises:
-        ValueError: a part has another shape than its party's columns give.
-    """
+    """float64 (all entries, all entries): the joint tables from every party's `TableShares.noisy`, by position."""
     total: np.ndarray = np.zeros((columns.total, columns.total), dtype=object)
     for position, part in parts.items():
         mine = columns.slice_of(position)

@@ -65,32 +65,21 @@ def fit_tables(checks: ScorecardGuestPreflight, terms: ScorecardTerms, joint: np
     return Fit(counts, linear, fits)
 
 
-def train_guest(
-    ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None
-) -> Document:
-    """Returns the guest's JSON model."""
+def train(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None) -> Document:
+    """Returns the party's JSON model, at a host of its own columns."""
     check_roles(ctx, arbiter=False)
-    checks = ScorecardGuestPreflight(ctx, settings, frame, binning_model)
-    checks.agree()
-    terms = checks.terms
-    scorecard = fit_guest(ctx, checks, terms, checks.rows, keys_of(ctx, terms))
-    if checks.charges is not None:
-        checks.charges.mark_released()
-    show_summary(ctx, summary_of(checks, terms, "guest"))
-    return scorecard.to_json(checks.meta(terms))
-
-
-def train_host(
-    ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None
-) -> Document:
-    """Returns this host's JSON model, of its own columns."""
-    check_roles(ctx, arbiter=False)
-    checks = ScorecardHostPreflight(ctx, settings, frame, binning_model)
-    terms = checks.accept(checks.agree())
-    scorecard = fit_host(ctx, checks, terms, checks.rows, keys_of(ctx, terms))
-    if checks.charges is not None:
-        checks.charges.mark_released()
-    show_summary(ctx, summary_of(checks, terms, "host"))
+    checks: ScorecardPreflight
+    if ctx.is_on_guest:
+        checks = guest = ScorecardGuestPreflight(ctx, settings, frame, binning_model)
+        guest.agree()
+        terms = guest.terms
+        scorecard = fit_guest(ctx, guest, terms, guest.rows, keys_of(ctx, terms))
+    else:
+        checks = host = ScorecardHostPreflight(ctx, settings, frame, binning_model)
+        terms = host.accept(host.agree())
+        scorecard = fit_host(ctx, host, terms, host.rows, keys_of(ctx, terms))
+    checks.mark_released()
+    show_summary(ctx, summary_of(checks, terms, ctx.local.role))
     return scorecard.to_json(checks.meta(terms))
 
 

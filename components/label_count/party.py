@@ -20,7 +20,7 @@ from fate_dp.privacy.mechanisms.laplace import geometric_mechanism
 from ..common.charges import Charges, has_synthetic_rows
 from ..common.federation import Context, Document, ModelOutput, party_name, require
 from ..common.frames import DataFrame, label_blocks, require_distinct_ids, require_rows
-from ..common.preflight import Preflight, Refusal, agree, show_summary
+from ..common.preflight import Preflight, Refusal, agree, require_same, show_summary
 from .settings import SENSITIVITY, Settings
 
 REFUSAL = "The cap that this party's operator set for private steps does not allow these counts."
@@ -65,10 +65,7 @@ class Counting(Preflight):
         return {"classes": classes}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        for name, facts in hosts.items():
-            if facts["classes"] != list(self.settings.classes):
-                allowed = f"{list(self.settings.classes)}, as at the guest"
-                raise Refusal.of(f"classes at {name}", facts["classes"], allowed)
+        require_same({"classes": list(self.settings.classes)}, hosts)
         return {}
 
 

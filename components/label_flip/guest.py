@@ -138,12 +138,7 @@ def draw_of(settings: Settings) -> Flips | NoisyNumbers:
 
 @dataclass
 class LabelFlipGuestPreflight(Preflight):
-    """The guest's checks.
-
-    Attributes:
-        planned: the job and the name of this task in it, None where they are unknown.
-        known: as much of the job as this party knows, None where FATE-Flow did not start the task.
-    """
+    """The guest's checks; ``planned`` is the job and this task's name in it, ``known`` what this party knows of the job."""
 
     settings: Settings
     frame: DataFrame

@@ -163,13 +163,8 @@ def default_optimizer(
     Reference: Y. Nesterov, "Introductory Lectures on Convex Optimization" (2004), section 2.2.1; B. O'Donoghue,
     E. Candes, "Adaptive restart for accelerated gradient schemes", Foundations of Computational Mathematics 15 (2015).
 
-    Args:
-        records: number n of training records.
-        features: number m of features of all parties together, the intercept among them.
-        epsilon: epsilon (nats) of the flipped labels; infinity without flips.
-        sigmoid: "taylor" or "exact"; only for family binomial.
-        batches: of an epoch.
-        classes: number k of classes that labels are flipped among.
+    Here n is ``records``, m ``features`` of all parties with the intercept, and k ``classes`` that labels are flipped among
+    at ``epsilon`` (nats; infinity without flips). ``batches`` are of an epoch.
     """
     gaussian = family == "gaussian"
     signal = max(flipped_signal(epsilon, classes) ** 2, 1 / MAX_PENALTY)
@@ -225,11 +220,8 @@ def check_few_valued_batches(rows: int, size: int | None, features: int) -> None
     Losses and own weights can determine the products of such a column with each of the guest's, to some 30 bits. Where a
     batch has 40 rows for every feature, these hold fewer bits than the column has values.
 
-    Args:
-        rows: of the training.
-        size: the parameter batch_size, None for all rows.
-        features: of all data parties together; the targets of more than two classes count, all but one, since they are
-            further columns that the guest knows.
+    ``features`` are of all data parties together; the targets of more than two classes count, all but one, since they are
+    further columns that the guest knows.
     """
     _check_size(
         rows,

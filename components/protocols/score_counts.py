@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fate_dp.privacy.ledger.entries import LOSSES
 from fate_dp.privacy.ledger.scores import cap_option
 
-from ..common.charges import JobReference, PartyHome
+from ..common.charges import JobReference, PartyHome, remembered_dataset
 from ..common.frames import DataFrame, record_tag_stream
 
 TRAINING_RECORDS = "training records"
@@ -29,6 +29,12 @@ class CountedScores:
     job: JobReference
     dataset: str
     cap: int
+
+    @staticmethod
+    def of_table(home: PartyHome, frame: DataFrame, key: str | None = None) -> tuple[str, int]:
+        """(dataset, cap) of a table; ``key`` is the task's data input that it is, None where the task has one only."""
+        dataset = remembered_dataset(home, frame, key)
+        return dataset.name, home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
 
     def released(self) -> int:
         """How many different ones the party has shown so far."""

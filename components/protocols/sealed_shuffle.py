@@ -222,18 +222,11 @@ def shuffle(
     """The shuffler's part: all messages of a round in a uniformly random order, which says nothing of who sent them.
 
     It waits until the round is complete, so that what is passed on depends neither on the order in which messages came
-    nor on when.
+    nor on when. The guarantee was computed for ``min_messages``, all pieces of vectors among them; ``presumed_dishonest``
+    of those that came are of parties not counted as honest, since messages of parties that collude with the server hide
+    nobody. ``rng`` None is the operating system's entropy: a stream that the server can repeat would hide nothing.
 
-    Args:
-        min_messages: how many messages the guarantee was computed for. Vectors in pieces count with all pieces.
-        presumed_dishonest: how many of the messages came from parties that are not counted as honest, since messages
-            of parties that collude with the server hide nobody.
-        rng: a stream; None for the operating system's entropy. From a stream that the server can repeat, the order
-            hides nothing.
-
-    Raises:
-        TooFewMessages: fewer arrived; nothing is passed on.
-        InvalidMessage: ciphertexts differ in size, or one arrived twice; nothing is passed on.
+    Raises TooFewMessages where fewer arrived, and InvalidMessage where ciphertexts differ in size, or one arrived twice.
     """
     check_enough(len(ciphertexts), min_messages, presumed_dishonest)
     if len({len(ciphertext) for ciphertext in ciphertexts}) > 1:
@@ -247,12 +240,8 @@ def shuffle(
 class Encoder:
     """A client's part: seals the messages of one round, which only the server can read.
 
-    Args:
-        server_key: the server's public key, 32 bytes.
-        round_number: from 0.
-        payload_bytes: size of the largest payload, public and the same for all clients.
-        session: name of the job, the same at the server.
-        threads: None for as many as this process has cores.
+    ``payload_bytes``, the size of the largest payload, is public and the same for all clients, and rounds count from 0;
+    ``threads`` None is one for each core.
     """
 
     def __init__(
@@ -277,10 +266,7 @@ class Analyzer:
     Whoever spoils one message spoils the round (parties are semi-honest). A refusal counts wrong messages and never
     points at one.
 
-    Args:
-        private_key: the server's key pair, made for this session.
-        min_messages: fewer are refused; vectors in pieces count with all pieces.
-        payload_bytes, session, threads: as at the clients (`Encoder`).
+    ``private_key`` was made for this session; vectors in pieces count towards ``min_messages`` with all of them.
     """
 
     def __init__(

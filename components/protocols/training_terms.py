@@ -145,6 +145,11 @@ class PartyNoise:
         return cls(**wire)
 
 
+def fits_of(kind: str) -> tuple[str, ...]:
+    """The fits of a training with noise of this kind."""
+    return (FIRST_FIT, TRAINING) if kind == ADAPTIVE else (TRAINING,)
+
+
 @dataclass(frozen=True)
 class NoiseTerms:
     """Noise on second moments, uniform or adaptive, or on the guest's X^T t alone (label), as all data parties know it.
@@ -161,7 +166,7 @@ class NoiseTerms:
     @property
     def fits(self) -> tuple[str, ...]:
         """The fits of a training, each on second moments with noise of its own."""
-        return (FIRST_FIT, TRAINING) if self.kind == ADAPTIVE else (TRAINING,)
+        return fits_of(self.kind)
 
     def of_fit(self, fit: str) -> NoiseTerms:
         return replace(self, fit=fit)

@@ -229,10 +229,7 @@ def quadratic_sums(sums: np.ndarray, weights: int, family: str) -> tuple[np.ndar
     The membership stands in the place of an intercept's ones, so that rows that stand for no record vanish. With family
     binomial the target is label - membership / 2, which is +-1/2 for a record.
 
-    Args:
-        sums: object (c + 2, c + 2), even integers.
-        weights: c, or c + 1 with an intercept.
-        family: binomial or gaussian.
+    ``sums`` are object (c + 2, c + 2), even integers; ``weights`` are c, or c + 1 with an intercept.
     """
     label, membership = sums[:weights, -1], sums[:weights, -2]
     linear = label - membership // 2 if family == "binomial" else label

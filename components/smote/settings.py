@@ -21,7 +21,11 @@ def groups(value: object) -> tuple[tuple[str, ...], ...]:
     if not isinstance(value, (list, tuple)):
         raise Refusal.of("groups", value, "a list of lists of one-hot column names")
     for group in value:
-        if not isinstance(group, (list, tuple)) or len(group) < 2 or not all(map(_is_name, group)):
+        if (
+            not isinstance(group, (list, tuple))
+            or len(group) < 2
+            or not all(isinstance(each, str) and each for each in group)
+        ):
             raise Refusal.of("each of groups", group, "a list of at least two column names")
     names = [name for group in value for name in group]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -37,10 +41,6 @@ def dataset(value: Any) -> str:
     if len(parts) != 2 or not all(part and part == part.strip() for part in parts):
         raise Refusal.of("dataset", value, "namespace/name, without white space around either")
     return value
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 @dataclass(frozen=True)

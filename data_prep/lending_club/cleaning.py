@@ -263,15 +263,9 @@ class Step:
 class CleanLoans:
     """The cleaned loans and how they came about.
 
-    Attributes:
-        frame: id (text, distinct), the 37 features (float64) and loan_status (int8, 1 is Fully Paid).
-        states: the loans' addr_state, '' where the file has none; it is no feature.
-        steps: what was left after each.
-        missing: the share of the raw file's loans in which each of its columns is missing.
-        dropped_columns: every column that was dropped, and the reason.
-        notices: what is unusual and harmless.
-        sha256: of the raw file as it lies on the disk.
-        source: the raw file's name.
+    ``frame`` has id (text, distinct), the 37 features (float64) and loan_status (int8, 1 is Fully Paid); ``states`` are the
+    loans' addr_state, '' where the file has none, and no feature. ``missing`` is the share of the raw file's loans in which
+    each column is missing; ``dropped_columns`` have their reasons, ``notices`` say what is unusual and harmless.
     """
 
     frame: pandas.DataFrame
@@ -285,18 +279,14 @@ class CleanLoans:
 
 
 def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progress = silent) -> CleanLoans:
-    """Read the raw file once and clean it.
+    """Read the raw file once and clean it; ``progress`` is told the share of the file that is read.
 
-    Args:
-        path: of the raw file.
-        most_missing: the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
-            source's text drops a column that misses more than two thirds, but its code keeps only columns with at least
-            two thirds present; a third is what it did, and so the default.
-        progress: is told the share of the file that is read.
+    ``most_missing`` is the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
+    source's text drops a column that misses more than two thirds, but its code keeps only columns with at least two
+    thirds present; a third is what it did, and so the default.
 
-    Raises:
-        InvalidArgument: the file is not Lending Club's, is damaged, holds a value that is not allowed in a loan that
-            stays, misses a column of the study too often, or has no loan of one of the two outcomes.
+    Raises InvalidArgument for a file that is not Lending Club's, is damaged, holds a value that is not allowed in a loan
+    that stays, misses a column of the study too often, or has no loan of one of the two outcomes.
     """
     raw = RawFile(path)
     counts, kept = ColumnCounts(raw.header.named), KeptLoans(raw.path)

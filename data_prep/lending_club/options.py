@@ -28,24 +28,9 @@ APPLICATION = tuple(column for column in DIVIDED_COLUMNS if column not in CREDIT
 class PrepOptions:
     """What is done to the cleaned loans; the same settings and the same file give the same bytes.
 
-    ``parties``, ``shares``, ``columns`` and ``over_sampling`` may be left at None and then hold what the split implies.
-
-    Args:
-        seed: non-negative; every step draws from a stream of its own, derived from it.
-        test_share: part of the rows held out for testing, strictly between 0 and 1.
-        parties: ids, the guest first, the rest are hosts; 9999, 10000 and 9998, without 9998 if vertical.
-        shares: of the training rows, one per party: positive fractions that add to 1 or percentages that add to 100;
-            25, 25 and 50 for three parties, else even. None for a vertical split, where all hold the same rows.
-        skew: what the parties' rows differ in, drawn from a Dirichlet distribution: none, label or state.
-        concentration: of that distribution, positive; small is very skewed.
-        over_sampling: smotenc, smotenc_parents, smote (treats one-hot columns as numbers, as the source did) or
-            none; smotenc unless given, but none if vertical.
-        neighbours: k of SMOTE, at least 1.
-        most_missing: a raw column that lacks more than this share of its values is dropped, 0 to 1.
-        units: raw, or public: clamped to public limits, centred and scaled by public constants.
-        split: horizontal (by rows) or vertical (by columns).
-        columns: study columns of each party in a vertical split; the application and its terms at the guest, the
-            credit file at the host.
+    The fields are the flags of ``fate-dp prep lending-club``, whose help says what they mean. ``parties``, ``shares``,
+    ``columns`` and ``over_sampling`` may be left at None and then hold what the split implies; a vertical split has no
+    shares, since all parties hold the same rows. Every step draws from a stream of its own, derived from ``seed``.
     """
 
     seed: int = 2024

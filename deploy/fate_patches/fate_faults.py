@@ -3,8 +3,6 @@
 - `wait_for_queues`: FATE ignores that RabbitMQ refused a queue, and the other party waits for ever.
 - `skip_source_lookup`: FATE's profile reads source around each caller, more than half of a small task's CPU time.
 - `keep_collector_out`: a table that is collected in a transaction of its own thread waits for a lock that it holds.
-
-Imports Python's own modules only, since every process of FATE-Flow starts with it.
 """
 
 import gc

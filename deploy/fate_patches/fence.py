@@ -18,8 +18,6 @@ and fails.
 *Not fenced*, since no peer writes it: functions that a task sends to its own processes and executors, and files of
 models. Not fenced either: EggRoll, which computes in Python processes of its own. And components still believe a peer's
 numbers.
-
-Imports nothing but Python's own, since every process of FATE-Flow starts with it.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ id the server has. Who may ask a server as its client may have files read and wr
 
 What is refused to others, a party's operator can allow: `foreign_jobs` in its policy.yaml. What no network is made of
 (`model_classes`) and names that are none are refused in everybody's jobs.
-
-Imports nothing but Python's own, since every process of FATE-Flow starts with it.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ function under `model_modules` in policy.yaml.
 
 `TrainingArguments` of transformers, which runners fill from a parameter, take paths, addresses and names of services; here they take
 numbers, and words where only a word is meant.
-
-Imports nothing but Python's own, since every process of FATE-Flow starts with it.
 """
 
 from __future__ import annotations

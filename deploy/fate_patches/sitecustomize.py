@@ -9,7 +9,7 @@ the fork server itself, a few modules of FATE are changed when they are imported
 - `fate_faults` corrects three faults of FATE.
 - `view_hook` keeps what a party receives, where its operator wants that.
 
-It imports Python's own modules only, since every process of FATE-Flow starts with it.
+It and these import Python's own modules only, since every process of FATE-Flow starts with them.
 """
 
 if __package__:

@@ -157,11 +157,7 @@ GREETING, FIRST_FRAME = b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00"
 
 
 def speaks_amqp(host: str, port: int) -> bool:
-    """Whether what answers there speaks AMQP 0-9-1, as RabbitMQ does.
-
-    Raises:
-        OSError: nothing answers, or the connection is closed at once.
-    """
+    """Whether what answers there speaks AMQP 0-9-1, as RabbitMQ does; OSError where nothing does, or it hangs up at once."""
     with socket.create_connection((host, port), BROKER_PATIENCE_SECONDS) as connection:
         connection.settimeout(BROKER_PATIENCE_SECONDS)
         connection.sendall(GREETING)

@@ -22,12 +22,7 @@ RUST_HEAD, RUST_RADIX, RUST_EXPONENT = 8, 4, 4
 def plain_form(value: Any, most: int) -> Any:
     """A value for `codec`, or `Ciphertexts`, of what another party sent.
 
-    Args:
-        most: bytes after which a table or a distributed tensor is given up.
-
-    Raises:
-        NotPlain: the value is of a class that is not taken apart, or larger; a clause that says
-            which, and quotes nothing of it.
+    Raises NotPlain, a clause that quotes nothing of it, for a class that is not taken apart, or beyond ``most`` bytes.
     """
     from fate.arch.computing.api import KVTable
     from fate.arch.tensor import DTensor

@@ -119,11 +119,7 @@ class Recorder:
 
 
 def recorder_of(config: Any) -> Recorder | None:
-    """The recorder of what a task receives that FATE begins to execute; None where nobody wants it, or it cannot be had.
-
-    Args:
-        config: FATE's `TaskConfigSpec`.
-    """
+    """The recorder of a task, by FATE's `TaskConfigSpec`; None where nobody wants one, or it cannot be had."""
     try:
         home = party_folder(parties_folder(), config.party_id)
         policy = load_policy(home / POLICY_FILE)

@@ -1,8 +1,4 @@
-"""What the fork server imports before the first task comes, and whether a new Python process would import the same.
-
-FATE-Flow's cold processes read all code and configuration anew for each task. A fork server does so once; whatever has
-changed on disk since makes it stale.
-"""
+"""What the fork server imports before the first task comes, and whether a new Python process would import the same."""
 
 from __future__ import annotations
 

@@ -145,10 +145,12 @@ def homo_nn(options: argparse.Namespace) -> None:
 
 
 def homo_gbdt(options: argparse.Namespace) -> None:
-    from ..jobs.plan import check_whole
-    from .plan_homo_gbdt import plan_homo_gbdt, print_plan, settings_of_flags
+    from fate_dp.components.dp_homo_gbdt.settings import TrainSettings, given_settings
 
-    settings = settings_of_flags(options)
+    from ..jobs.plan import check_whole
+    from .plan_homo_gbdt import plan_homo_gbdt, print_plan
+
+    settings = given_settings(given(options, TrainSettings))
     check_whole("trainings", options.trainings, 1)
     answer(options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), print_plan)
 

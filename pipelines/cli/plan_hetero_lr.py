@@ -18,12 +18,7 @@ EPOCHS, KEY_LENGTH = 30, 2048
 
 @dataclass(frozen=True)
 class LinkRequest:
-    """A training of solver cross_product between a guest and one host, and the line between them.
-
-    Attributes:
-        delay: milliseconds, each way.
-        rate: Mbit/s, which both ways share.
-    """
+    """A training of solver cross_product between a guest and one host, and the line between them, whose ways share its rate."""
 
     rows: int
     guest_columns: int

@@ -1,8 +1,4 @@
-"""``fate-dp plan homo-gbdt``: what a training of dp_homo_gbdt costs in each trust model, and how loud its noise is.
-
-Computed from public numbers only, by the functions that every party computes its charges with. Epsilons are in nats, at
-the request's delta, under both relations. Proved is what guarantee.yaml of dp_homo_gbdt says.
-"""
+"""``fate-dp plan homo-gbdt``: what a training of dp_homo_gbdt costs in each trust model, and how loud its noise is."""
 
 from __future__ import annotations
 
@@ -11,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.dp_homo_gbdt.settings import AGGREGATIONS, TrainSettings, given_settings
+from fate_dp.components.dp_homo_gbdt.settings import AGGREGATIONS, TrainSettings
 
 from ..jobs.text_tables import print_table, print_text, rounded_up, table_of_cells
-from .console import given
 
 if TYPE_CHECKING:
-    import argparse
-
     from rich.console import Console
 
     from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
@@ -140,8 +133,3 @@ def print_plan(plan: HomoGBDTPlan, console: Console) -> None:
     )
     if plan.warning:
         print_text(console, f"Warning: {plan.warning}")
-
-
-def settings_of_flags(options: argparse.Namespace) -> TrainSettings:
-    """The settings of a command line; raises ValueError in the words of the component's own checks."""
-    return given_settings(given(options, TrainSettings))

@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HomoNNRequest:
-    """What is asked. ``settings`` are those of a training with aggregation secure_sum; the other two differ in trust alone.
-
-    Args:
-        clients: parties with data, of equal size.
-        features: of a record; None where ``dimension`` says how many parameters the model has.
-        epsilon0: of a message with aggregation shuffle; None means what an ``epsilon`` allows, or 1.
-    """
+    """What is asked. ``settings`` are those of a training with aggregation secure_sum; the other two differ in trust alone."""
 
     settings: TrainSettings
     clients: int

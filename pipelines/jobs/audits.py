@@ -47,16 +47,7 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """Which job of which party is audited.
-
-    Attributes:
-        parties: folder of all parties' homes.
-        party_id: whose ledger and canaries are read.
-        job_id: as FATE-Flow gave it.
-        model: file of the model that ``dp_homo_nn`` put out, as JSON; None where the job trained none.
-        delta: at which the epsilon of a training is claimed.
-        confidence: of the lower bound.
-    """
+    """Which job of which party is audited, by which ``model`` that it put out (JSON), at which ``delta`` and ``confidence``."""
 
     parties: Path
     party_id: str

@@ -48,17 +48,9 @@ class Kind(Word):
 class Canaries:
     """The canaries of one table, and their coins.
 
-    Attributes:
-        kind: `Kind`.
-        source: ``namespace/name/column`` of the table's labels.
-        ids: match ids.
-        coins: +1 or -1 per canary: the second or the first class, or present or absent.
-        classes: the two classes of the label, as texts; that of +1 is the second.
-        columns: of features, in order; for ``records`` only.
-        rows: features of each canary; for ``records`` only.
-        labels: of each canary, as a text.
-        table: SHA-256 of the file without canaries.
-        planted: SHA-256 of the file with canaries.
+    ``coins`` are +1 or -1: the second or the first of the two ``classes``, or present or absent. ``columns`` and ``rows``,
+    the features of each canary, are for ``records`` only; ``table`` and ``planted`` are SHA-256 of the file without and
+    with canaries.
     """
 
     kind: str
@@ -80,17 +72,10 @@ class Canaries:
 
 @dataclass(frozen=True)
 class Planting:
-    """What is planted where.
+    """What is planted where: ``count`` coins in the table ``csv``, which goes to ``out`` with its canaries.
 
-    Attributes:
-        csv: the table without canaries.
-        out: where the table with canaries goes.
-        source: ``namespace/name/column``, the last part being the label's column.
-        kind: `Kind`.
-        count: how many coins are tossed.
-        id_name: name of the id column.
-        ranges: for ``records`` by column, what values are drawn from: lowest and highest, of whole numbers if both are whole
-            (int). `UNNAMED` for a column that is not among them. They must not be read off the table.
+    ``ranges`` say for ``records``, by column, what values are drawn from: lowest and highest, of whole numbers if both are
+    whole (int), `UNNAMED` for other columns. They must not be read off the table.
     """
 
     csv: Path

@@ -40,14 +40,7 @@ def as_address(address: FlowAddress | str) -> FlowAddress:
 
 
 def parse_address(text: str, name: str = "--flow") -> FlowAddress:
-    """Read HOST:PORT.
-
-    Args:
-        name: of what was given, for the refusal.
-
-    Raises:
-        FlowUnavailable: it reads otherwise.
-    """
+    """Read HOST:PORT; FlowUnavailable, which calls the text ``name``, where it reads otherwise."""
     match = re.fullmatch(r"([A-Za-z0-9._-]+):([0-9]{1,5})", text.strip()) if isinstance(text, str) else None
     if match is None or not 0 < int(match[2]) <= HIGHEST_PORT:
         raise FlowUnavailable(

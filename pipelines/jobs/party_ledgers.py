@@ -21,16 +21,7 @@ from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero
 
 @dataclass(frozen=True)
 class NewCaps:
-    """Caps of a table that are to be set; None leaves one as it is.
-
-    Attributes:
-        epsilon: Nats that private steps on the table may spend, at ``delta``.
-        delta: See ``epsilon``.
-        scores: Models of whose joint scores of the table's rows a host shows the guest.
-        losses: Trainings that show the guest losses, functions of the table's records.
-        rows: Rows that a host scores for the guest with its weights of a model of the table's columns.
-        labels: Nats that the labels of the table may spend, at delta 0.
-    """
+    """Caps of a table that are to be set, under the names of the flags of ``fate-dp cap``; None leaves one as it is."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -62,14 +53,10 @@ def party_ledger(parties_folder: AnyPath, party_id: str, delta: float = DEFAULT_
 
 
 def all_ledgers(parties_folder: AnyPath, delta: float) -> dict[str, dict[str, Any]]:
-    """{"party 9999": {"entries": [...], "totals": [...], "budgets": [...], "tables": {...}}, ...} of every party with a
-    home here.
+    """Of every party with a home here its entries, totals and budgets, and the names of each dataset's tables, if known.
 
-    Entries and totals are at ``delta``, budgets at the delta of their caps; ``tables`` are the names of the tables that
-    each dataset was read from, where that is known.
-
-    Raises:
-        LedgerUnavailable: A folder or a ledger cannot be read; what is not shown might have been spent.
+    Entries and totals are at ``delta``, budgets at the delta of their caps. Raises LedgerUnavailable where a folder or a
+    ledger cannot be read: what is not shown might have been spent.
     """
     check_delta_or_zero(delta)
     if _is_there(parties_folder) and not os.access(parties_folder, os.R_OK | os.X_OK):

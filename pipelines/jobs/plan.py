@@ -59,18 +59,9 @@ def _flag(name: str) -> str:
 
 @dataclass(frozen=True)
 class LabelPlanRequest:
-    """What is asked about flipping labels.
+    """What is asked about flipping labels, under the names of the flags of ``fate-dp plan labels``.
 
-    Args:
-        records: labels to flip.
-        epsilon: nats per label.
-        classes: label values that may occur, at least 2.
-        cap: total epsilon that the label source may spend; the policy's default unless given.
-        prior: public guess of the share of the class of interest; 1 / classes unless given.
-        spent: epsilon of that cap that was spent before; None where no ledger was asked.
-        columns: features of all parties together, for noise on sums in place of flips; None where they are not known.
-        models: trainings on these labels, each with noise of its own.
-        delta: of that noise; flips need none.
+    ``spent`` is what was spent of the cap before, None where no ledger was asked; ``delta`` is of noise in place of flips.
     """
 
     records: int
@@ -145,24 +136,11 @@ class LabelPlan:
 
 @dataclass(frozen=True)
 class TrainingPlanRequest:
-    """What is asked about training with noise; exactly one of ``epsilon`` and ``noise_multiplier`` is given.
+    """What is asked about training with noise, under the names of the flags of ``fate-dp plan training``.
 
-    Args:
-        records: records of all clients together.
-        clients: clients of equal size, more than ``max_dropouts``.
-        rounds: noisy updates in one run.
-        sampling_probability: chance of each record to take part in a round, by a coin of its own.
-        delta: of the guarantee.
-        epsilon: target in nats.
-        noise_multiplier: sigma over the clip that the guarantee rests on (in ``secure_sum``, that of the sum of the
-            clients that neither collude nor drop out).
-        clip: largest l2 norm of one record's contribution.
-        dimension: number of coordinates of an update, for the ratio of noise to signal.
-        relation: of the target and of the budget; results are given under both.
-        max_dropouts: clients that may collude with the observer or drop out; at least 1, since every client knows its
-            own noise.
-        cap_epsilon: budget of the dataset (at ``delta``), to count the runs that it holds.
-        epsilon0: of the pure local randomiser that is shuffled for comparison.
+    Exactly one of ``epsilon`` and ``noise_multiplier`` is given: sigma over the clip that the guarantee rests on (in
+    ``secure_sum``, that of the sum of the clients that neither collude nor drop out). Target and budget are stated under
+    ``relation``, results under both. ``max_dropouts`` is at least 1, since every client knows its own noise.
     """
 
     records: int
@@ -304,11 +282,7 @@ def _choice(request: LabelPlanRequest, epsilon: float) -> LabelChoice:
 def plan_training(
     request: TrainingPlanRequest, progress: Callable[[str], None] = lambda sentence: None
 ) -> TrainingPlan:
-    """Noise, guarantees and runs of the three trust models with the same clients and the same model.
-
-    Args:
-        progress: called with a sentence before each longer computation.
-    """
+    """Noise, guarantees and runs of the three trust models with the same clients and the same model."""
     from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier, subsampled_gaussian_epsilon
     from fate_dp.privacy.accounting.secure_sum import noise_share_sigma
 

@@ -75,12 +75,9 @@ class Named:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose table an upload is, and whom its ids name.
+    """Whose table an upload is, and whom its ids name (`Named`); ``tell`` is called with each sentence for the operator.
 
-    Attributes:
-        party: None for the party of the server, or all parties of a server that plays several.
-        population: see `Named`.
-        tell: called with each sentence for the operator.
+    Without a ``party`` it is the server's, or that of all parties where the server plays several.
     """
 
     party: str | None = None
@@ -90,11 +87,7 @@ class Owner:
     def declare(
         self, client: FlowClient, home: str | os.PathLike | None, table: str, label: str | None, ids: Iterable[str]
     ) -> None:
-        """Write a table's population into the policies of its parties, and declare its labels, before it is uploaded.
-
-        Args:
-            home: of the embedded server, where the parties' folders lie; None for where the environment says.
-        """
+        """Write a table's population into the policies of its parties, and declare its labels, before it is uploaded."""
         folder = parties_folder() if home is None else open_home(home).parties
         usual, numbers = Parties(), number_rows(ids)
         party = self.party or (client.site.info().get("data") or {}).get("party_id")
@@ -123,16 +116,9 @@ def declare_table(
     """Set the caps of a table before its first job: its caps and population in the policy, its records in the ledger.
 
     A job may leave columns away or take some rows. The ledger knows the table by its records then, as soon as it has
-    seen them; here it sees them before anybody can ask for less. Returns the dataset's name in the ledger.
-
-    Args:
-        named: The table that the file is, or will be, uploaded as; None where its ids may name anybody.
-        label: Name of the label column, which is no feature.
-        caps: Epsilon, delta, scores and losses that are to be set.
-
-    Raises:
-        InvalidPolicy: A cap is malformed, or as `Named` says; no cap is declared.
-        InvalidArgument: The file cannot be read as a table with these columns.
+    seen them; here it sees them before anybody can ask for less. ``named`` is what the file is uploaded as, None where its
+    ids may name anybody. Returns the dataset's name in the ledger; raises InvalidPolicy or
+    InvalidArgument, of the file, before any cap is declared.
     """
     from .csv_files import TableMeta, read_csv_file
 

@@ -93,17 +93,10 @@ def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) ->
 def table_of(
     folder: AnyPath, table: str, party: str | None, uploaded_columns: Callable[[str], list[str] | None]
 ) -> PartyTable:
-    """The one table of that name.
+    """The one table of that name, ``namespace/name``, or a dataset's own name as the ledger shows it for lack of one.
 
-    Args:
-        folder: Where the parties' homes lie.
-        table: ``namespace/name``, or a dataset's own name as the ledger shows it where no job told a table.
-        party: Whose it is, where several have one.
-        uploaded_columns: Function from a table's name to the names of its features, None where FATE-Flow has no such
-            table or does not run; asked only for a table that no job has read.
-
-    Raises:
-        InvalidArgument: There is none, or several parties have one.
+    ``uploaded_columns`` gives the features of a table by its name, None where FATE-Flow has none or does not run; it is
+    asked only for a table that no job has read. Raises InvalidArgument where there is none, or several parties have one.
     """
     whom = "any party with a home here" if party is None else f"party {party}"
     if re.fullmatch(NUMBERED_COLUMNS, table):
@@ -201,11 +194,7 @@ def counted_together(table: PartyTable) -> str | None:
 
 
 def set_caps(table: PartyTable, caps: NewCaps) -> None:
-    """Write caps into the party's policy; all of them or none.
-
-    Raises:
-        InvalidPolicy: A cap is malformed or below what is spent, or the table has no such cap.
-    """
+    """Write caps into the party's policy, all or none; InvalidPolicy for one that is malformed, below what is spent, or none."""
     _refuse_below_spent(table, caps)
     _refuse_above_default_unread(table, caps)
     path = table.home.path / POLICY_FILE

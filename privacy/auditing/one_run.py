@@ -116,11 +116,7 @@ class SumStatistic:
 class GuessEvidence:
     """The counts of one run from which anybody computes its bounds; they name no canary.
 
-    Attributes:
-        canaries: coins that were tossed.
-        guessed: of them, how many were guessed.
-        correct: of these, how many rightly.
-        scores: of the canaries, None where there are guesses only.
+    Of ``canaries``, as many coins, so many were ``guessed``, and of these so many rightly.
     """
 
     canaries: int

@@ -59,9 +59,8 @@ def train(ctx, earlier, tables, own=None, public=True, declared=False, **given):
         declare_public(ctx, tables)
         given = {"label_source": SOURCE, **given}
     settings, frame = settings_at(ctx, given, own), frame_at(ctx, tables)
-    run = stage.train_guest if own_party(ctx) == GUEST else stage.train_host
     with noise_for(given):
-        return json.loads(json.dumps(run(ctx, settings, frame)))
+        return json.loads(json.dumps(stage.train(ctx, settings, frame)))
 
 
 def settings_at(ctx, given, own):
@@ -242,9 +241,8 @@ def train_binned(ctx, earlier, models, own):
     declare_public(ctx, VERTICAL)
     given = {"privacy": "none", "label_source": SOURCE, "bins": None}
     settings = settings_at(ctx, given, own)
-    run = stage.train_guest if own_party(ctx) == GUEST else stage.train_host
     with noise_for(given):
-        return json.loads(json.dumps(run(ctx, settings, frame_at(ctx, VERTICAL), models[own_party(ctx)])))
+        return json.loads(json.dumps(stage.train(ctx, settings, frame_at(ctx, VERTICAL), models[own_party(ctx)])))
 
 
 def binning_of(party):

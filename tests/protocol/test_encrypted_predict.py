@@ -10,6 +10,7 @@ from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.dp_hetero_lr.predict import columns_by_host, header_digest
 from fate_dp.crypto.encrypted_scoring import encrypt_queries
 from fate_dp.crypto.paillier import PrivateKey, PublicKey, column_from_bytes, generate_keypair
+from tests.support.paillier import signed
 
 from .messages import names
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Scenario, assert_refused, frame_at, play, role_of
@@ -269,7 +270,7 @@ def test_no_ciphertext_at_a_host_is_readable_without_the_key(runs, key):
 
 def test_a_host_gets_its_own_columns_and_no_others_not_even_encrypted(runs, key):
     private = key_pair(*key)[1]
-    plaintexts = [private.decrypt_signed(value) for value in ciphertexts(queries(runs, "five"), key[0])]
+    plaintexts = [signed(private, value) for value in ciphertexts(queries(runs, "five"), key[0])]
     got, wanted = np.array(plaintexts, dtype=float).reshape(5, 8) * 2.0**-24, FIVE[FIRST].to_numpy()
     np.testing.assert_allclose(got[np.argsort(got[:, 0])], wanted[np.argsort(wanted[:, 0])], atol=2.0**-24)
 

@@ -11,6 +11,7 @@ import pytest
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import MASK_BITS, PRODUCT_BITS, SLOT_BITS, SlotLayout, encode_scores, slots_per_ciphertext
+from tests.support.paillier import embed
 
 from .attacks import (
     Public,
@@ -210,7 +211,7 @@ def test_the_same_attack_reads_the_labels_from_what_fates_protocol_sends_the_hos
 def test_the_same_attack_reads_the_labels_from_our_protocol_without_blinding(runs):
     received = [message for message in runs["first"][HOST].received if message[1] == "public_key"]
     public_key, labels = PublicKey(*public_moduli(received)), labels_in_frame_order(runs, "first")
-    bare = [public_key.embed(int(value)) for value in encode_scores(0.5 - labels)]
+    bare = [embed(public_key, int(value)) for value in encode_scores(0.5 - labels)]
     column = b"".join(int(value).to_bytes(public_key.ciphertext_bytes, "big") for value in bare)
     received.append(("guest-9999", "encrypted_scores", [(0, column)]))
     assert labels_readable(received, labels) == unblinded_ciphertexts(received) == ["encrypted_scores"]

@@ -6,10 +6,11 @@ one public unit for all, ``2^-fraction_bits``. Let the sender fix phe's exponent
 the same ``precision`` (``key.encrypt(value, precision=2**-40)``); what it has sent already has told its magnitude.
 
 >>> from fate_dp.crypto.paillier import keypair_of_any_length
+>>> from tests.support.paillier import signed
 >>> from tests.support.phe_numbers import from_phe, to_phe
 >>> public_key, private_key = keypair_of_any_length(256)  # for tests only: real keys have at least 2048 bits
 >>> number = to_phe(public_key).encrypt(-2.5)
->>> private_key.decrypt_signed(from_phe(number, fraction_bits=60)) / 2**60
+>>> signed(private_key, from_phe(number, fraction_bits=60)) / 2**60
 -2.5
 >>> (ciphertext,) = private_key.encryption().encrypt([-5])
 >>> to_phe(private_key).decrypt(to_phe(ciphertext, fraction_bits=4))

@@ -19,6 +19,7 @@ from fate_dp.crypto.paillier import (
     full_blindings,
     keypair_of_any_length,
 )
+from tests.support.paillier import embed, signed
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 OTHER, _ = keypair_of_any_length(256)
@@ -27,15 +28,15 @@ ENCRYPTION = PRIVATE.encryption()
 
 
 def bare(plaintext, key=PUBLIC):
-    return EncryptedSum(key.embed(plaintext), key)
+    return EncryptedSum(embed(key, plaintext), key)
 
 
 @given(SIGNED, SIGNED, st.integers(-(2**20), 2**20))
 def test_sums_and_multiples_decrypt_to_those_of_the_plaintexts(first, second, factor):
     a, b = ENCRYPTION.encrypt([first, second])
     for total in ((a + b).plus(factor), (b.plus(factor) + a).fully_blinded()):
-        assert PRIVATE.decrypt_signed(total) == first + second + factor
-    assert PRIVATE.decrypt_signed(a.times(factor) + b) == first * factor + second
+        assert signed(PRIVATE, total) == first + second + factor
+    assert signed(PRIVATE, a.times(factor) + b) == first * factor + second
 
 
 @pytest.mark.parametrize("leak", [pickle.dumps, copy.deepcopy, copy.copy])
@@ -74,7 +75,7 @@ def test_factors_of_another_key_are_refused():
 @pytest.mark.parametrize("blind", [EncryptedSum.fully_blinded, lambda total: blinded_for_owner([total], DRAWN)[0]])
 def test_a_blinded_sum_differs_each_time_and_keeps_its_plaintext(blind):
     sent = [blind(bare(7)) for _ in range(20)]
-    assert len(set(sent)) == 20 and all(PRIVATE.decrypt_signed(item) == 7 for item in sent)
+    assert len(set(sent)) == 20 and all(signed(PRIVATE, item) == 7 for item in sent)
     assert all(item.value % PUBLIC.n != 1 for item in sent)
 
 
@@ -84,7 +85,7 @@ DRAWN = drawn_blinding(PUBLIC, 10)
 def test_fully_blinded_draws_a_full_residue(monkeypatch):
     drawn = []
     monkeypatch.setattr(module, "full_blindings", lambda key, count: drawn.append(key) or [BlindingFactor(4, key)])
-    assert bare(7).fully_blinded().value == PUBLIC.embed(7) * 4 % PUBLIC.modulus_squared and drawn == [PUBLIC]
+    assert bare(7).fully_blinded().value == embed(PUBLIC, 7) * 4 % PUBLIC.modulus_squared and drawn == [PUBLIC]
 
 
 @given(st.lists(SIGNED, max_size=5))
@@ -104,8 +105,8 @@ def test_columns_travel_as_bytes_of_one_width(values):
         (PUBLIC.n, "not invertible"),
         (PRIVATE._primes[0] * 12, "not invertible"),
         (1, "without blinding"),
-        (PUBLIC.embed(1), "without blinding"),
-        (PUBLIC.embed(-(2**60)), "without blinding"),
+        (embed(PUBLIC, 1), "without blinding"),
+        (embed(PUBLIC, -(2**60)), "without blinding"),
     ],
     ids=["0", "n^2", "n^2 + 5", "n", "12 p", "1", "1 + n", "1 - 2^60 n"],
 )

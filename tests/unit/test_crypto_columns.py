@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fate_dp.crypto.paillier import column_from_bytes, encrypt_column, keypair_of_any_length, sum_of_columns
 from fate_dp.crypto.powers import powers_product
 from fate_dp.crypto.slots import decode_product, encode_features, encode_scores
+from tests.support.paillier import signed
 
 PUBLIC, PRIVATE = keypair_of_any_length(256)
 SCORE = st.integers(-(2**60), 2**60)
@@ -18,7 +19,7 @@ def encrypted(values):
 
 
 def decrypted(column):
-    return [PRIVATE.decrypt_signed(ciphertext) for ciphertext in column_from_bytes(column, PUBLIC)]
+    return [signed(PRIVATE, ciphertext) for ciphertext in column_from_bytes(column, PUBLIC)]
 
 
 @given(st.lists(SCORE, max_size=6))
@@ -29,7 +30,7 @@ def test_columns_decrypt_to_their_signed_values(values):
 @given(st.lists(st.tuples(SCORE, SCORE, SCORE), min_size=1, max_size=4), st.integers(1, 3))
 def test_columns_add_row_by_row(rows, columns):
     sums = sum_of_columns([encrypted(column) for column in list(zip(*rows))[:columns]], PUBLIC)
-    assert [PRIVATE.decrypt_signed(total) for total in sums] == [sum(row[:columns]) for row in rows]
+    assert [signed(PRIVATE, total) for total in sums] == [sum(row[:columns]) for row in rows]
 
 
 def test_equal_values_give_different_ciphertexts_of_one_width_and_no_exponent():
@@ -60,7 +61,7 @@ def test_an_encrypted_matrix_product_is_the_product_of_integers():
     ciphertexts = sum_of_columns([encrypted(scores)], PUBLIC)
     products = powers_product(ciphertexts, features, PUBLIC.modulus_squared)
     expected = (features.astype(object).T @ scores.astype(object)).tolist()
-    assert [PRIVATE.decrypt_signed(product) for product in products] == expected
+    assert [signed(PRIVATE, product) for product in products] == expected
 
 
 @pytest.mark.parametrize("encode, unit", [(encode_features, 2.0**-24), (encode_scores, 2.0**-40)])

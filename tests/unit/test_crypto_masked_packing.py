@@ -18,6 +18,7 @@ from fate_dp.crypto.slots import (
     slots_per_ciphertext,
     unpack_and_unmask,
 )
+from tests.support.paillier import embed
 
 PUBLIC, PRIVATE = keypair_of_any_length(600)
 LARGEST = 2**PRODUCT_BITS - 1
@@ -26,7 +27,7 @@ SUMS = st.lists(st.one_of(st.sampled_from([0, LARGEST, -LARGEST]), st.integers(-
 
 
 def encrypted(values):
-    return [EncryptedSum(PUBLIC.embed(value), PUBLIC).fully_blinded() + NOTHING for value in values]
+    return [EncryptedSum(embed(PUBLIC, value), PUBLIC).fully_blinded() + NOTHING for value in values]
 
 
 def slots_of(plaintexts):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fate_dp.crypto import powers
 from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey, comb_height, keypair_of_any_length
 from fate_dp.crypto.powers import FixedBasePowers
+from tests.support.paillier import signed
 
 pytestmark = pytest.mark.usefixtures("arithmetic")
 
@@ -24,7 +25,7 @@ LARGEST = PUBLIC.n // 2
 @settings(max_examples=50)
 @given(values=st.lists(st.one_of(st.sampled_from([0, LARGEST, -LARGEST]), st.integers(-LARGEST, LARGEST)), max_size=4))
 def test_signed_plaintexts_come_back(expected, values):
-    assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values, expected)] == values
+    assert [signed(PRIVATE, item) for item in ENCRYPTION.encrypt(values, expected)] == values
 
 
 @pytest.mark.parametrize("value", [LARGEST + 1, -LARGEST - 1, PUBLIC.n], ids=["too large", "too small", "n"])
@@ -122,7 +123,7 @@ def test_random_digits_fill_their_range_and_no_more():
 def test_long_columns_walk_through_the_table_in_parts(monkeypatch):
     monkeypatch.setattr(powers, "_AT_ONCE", 3)
     values = list(range(-4, 4))
-    assert [PRIVATE.decrypt_signed(item) for item in ENCRYPTION.encrypt(values)] == values
+    assert [signed(PRIVATE, item) for item in ENCRYPTION.encrypt(values)] == values
     assert ENCRYPTION.encrypt([]) == []
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fate_dp.crypto.paillier import EncryptedSum, PrivateKey, PublicKey, keypair_of_any_length
 from tests.support import phe_numbers
+from tests.support.paillier import signed
 from tests.support.phe_numbers import from_phe, to_phe
 
 SMALL = PublicKey(293 * 433)
@@ -17,7 +18,7 @@ THEIR_PUBLIC, THEIR_PRIVATE = to_phe(PUBLIC), to_phe(PRIVATE)
 
 
 def received(number, fraction_bits):
-    return PRIVATE.decrypt_signed(from_phe(number, fraction_bits)) / 2**fraction_bits
+    return signed(PRIVATE, from_phe(number, fraction_bits)) / 2**fraction_bits
 
 
 def sent(plaintext, fraction_bits=0):
@@ -65,7 +66,7 @@ def test_every_number_comes_back(value):
 @given(st.integers(-(2**400), 2**400), st.integers(-(2**40), 2**40))
 def test_sums_and_products_of_phe_are_those_of_here(first, second):
     product = THEIR_PUBLIC.encrypt(first) * second + THEIR_PUBLIC.encrypt(second)
-    assert PRIVATE.decrypt_signed(from_phe(product)) == first * second + second
+    assert signed(PRIVATE, from_phe(product)) == first * second + second
 
 
 def test_exponents_of_phe_tell_magnitudes_unless_the_sender_fixes_them():

@@ -118,9 +118,7 @@ class Channel:
     def receive(self, party: PartyId, namespace: str, name: str) -> Any:
         """The value, or the table, that ``party`` sent under this name; waits for it.
 
-        Raises:
-            MalformedMessage: something that arrived meanwhile is no message of ours.
-            Stopped: that party cannot go on.
+        Raises MalformedMessage where what arrived meanwhile is none of our messages, Stopped where that party cannot go on.
         """
         party = party[0], party[1]
         line = self._lines[party]

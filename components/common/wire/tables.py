@@ -37,15 +37,10 @@ def encoded(table: KVTable) -> KVTable:
 
 
 def received(facts: list[int], kind: Rows, pull: Callable[[TableMeta], KVTable]) -> KVTable:
-    """A table of this party's own with the rows of one that another party sent.
+    """A table of this party's own with the rows of another party's table, whose keys and values are of ``kind``.
 
-    Args:
-        facts: what the other party said of it, see `facts_of`.
-        kind: of its keys and values.
-        pull: takes a TableMeta and returns the table as it arrived.
-
-    Raises:
-        codec.Malformed: ``facts`` or a row are not what they must be.
+    ``facts`` are what the other party said of it (`facts_of`); ``pull`` takes a TableMeta and returns what arrived.
+    Raises codec.Malformed where ``facts`` or a row are not what they must be.
     """
     rows, partitions, key_form, partitioner = _checked(facts)
     arrived = pull(TableMeta(partitions, key_form, _PICKLED, partitioner))

@@ -7,8 +7,7 @@ image. There the patches are the training data's, which would be to charge. Here
 those of many patches, and filters are some of these at random, whitened and of norm 1. Photographs have no preferred side: an
 image's features are added to those of its mirror image where it has colours. All of them are whitened at last (`whitening`).
 
-A record's features depend on that record only, to the last bit: as in `features`, every call of a library sees one image, in
-memory that torch aligns, by one thread.
+A record's features depend on that record only, as in `features`.
 """
 
 from __future__ import annotations
@@ -61,10 +60,7 @@ class Patches:
 
 
 def patch_features(images: np.ndarray, patches: Patches) -> Rows:
-    """float32 (n, ``patches.count``), rows of norm 10, of images (n, channels, height, width) with values from 0 to 1.
-
-    A machine that gives an image other bits after another one is refused (UnsoundArithmetic).
-    """
+    """float32 (n, ``patches.count``), rows of norm 10, of images (n, channels, height, width) with values from 0 to 1."""
     matched, whitening = fixed(patches)
     return whitening(matches_of(images, matched))
 

@@ -7,7 +7,7 @@ ridge). Every row is scaled to l2 norm 10, so that the bias, whose input is 1, a
 
 The map is a public constant: no training data, no label, nothing to charge. Parties compute it from the same public seed;
 between processors features differ by some 1e-4 of the largest, since small directions are stretched. A row depends on one
-record's features only, to the last bit: each product has one row, in memory that torch aligns, by one thread.
+record's features only: each product has one row, computed as in `features`.
 """
 
 from __future__ import annotations

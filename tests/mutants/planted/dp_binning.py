@@ -113,12 +113,12 @@ MUTANTS = (
     Mutant(
         "a binning host is charged after it has sent its masked sums",
         "E",
-        f"{PARTY}:train_host",
+        f"{PARTY}:train",
         (
-            ("    own.charge()\n", ""),
+            ("    own.charge()\n", "    if isinstance(own, GuestAgreement):\n        own.charge()\n"),
             (
                 "        counts = ones_and_others(events, bin_totals(codes, bins))\n",
-                "        counts = ones_and_others(events, bin_totals(codes, bins))\n    own.charge()\n",
+                "        counts = ones_and_others(events, bin_totals(codes, bins))\n        own.charge()\n",
             ),
         ),
         contract(LABEL, "b"),
@@ -127,8 +127,14 @@ MUTANTS = (
     Mutant(
         "a binning guest is charged after it has served the hosts",
         "E",
-        f"{PARTY}:train_guest",
-        (("    own.charge()\n", ""), ("    output_data.write(", "    own.charge()\n    output_data.write(")),
+        f"{PARTY}:train",
+        (
+            ("    own.charge()\n", "    if not isinstance(own, GuestAgreement):\n        own.charge()\n"),
+            (
+                "    output_data.write(",
+                "    if isinstance(own, GuestAgreement):\n        own.charge()\n    output_data.write(",
+            ),
+        ),
         contract(LABEL, "b"),
     ),
     Mutant(
@@ -142,7 +148,12 @@ MUTANTS = (
         "a binning guest does not compare the parties' privacy",
         "F",
         f"{AGREEMENT}:GuestAgreement.commit",
-        (("in self.asked.items():\n", 'in {**self.asked, "privacy": facts["privacy"]}.items():\n'),),
+        (
+            (
+                "require_same(self.asked,",
+                'require_same({name: value for name, value in self.asked.items() if name != "privacy"},',
+            ),
+        ),
         contract(LABEL, "e"),
     ),
     Mutant(

@@ -99,12 +99,15 @@ MUTANTS = (
     Mutant(
         "a scorecard's host is charged after its tables have left",
         "E",
-        f"{TRAIN}:train_host",
+        f"{TRAIN}:train",
         (
-            ("    if checks.charges is not None:\n", "    checks.charge(terms)\n    if checks.charges is not None:\n"),
             (
-                "terms = checks.accept(checks.agree())",
-                "checks.charge = lambda terms: None\n    terms = checks.accept(checks.agree())\n    del checks.charge\n    checks.draw(terms)",
+                "    checks.mark_released()\n",
+                "    if not ctx.is_on_guest:\n        checks.charge(terms)\n    checks.mark_released()\n",
+            ),
+            (
+                "terms = host.accept(host.agree())",
+                "host.charge = lambda terms: None\n        terms = host.accept(host.agree())\n        del host.charge\n        host.draw(terms)",
             ),
         ),
         contract(PUBLIC, "b"),
@@ -148,12 +151,7 @@ MUTANTS = (
         "a scorecard's guest does not compare the parties' privacy",
         "F",
         f"{AGREEMENT}:ScorecardGuestPreflight.commit",
-        (
-            (
-                '(("privacy", settings.privacy), ("key_length", settings.he_param["key_length"]))',
-                '(("key_length", settings.he_param["key_length"]),)',
-            ),
-        ),
+        (('require_same({"privacy": settings.privacy, ', "require_same({"),),
         contract(RECORD, "e"),
     ),
     Mutant(

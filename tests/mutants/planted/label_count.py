@@ -61,7 +61,7 @@ MUTANTS = (
         "label_count does not compare the classes of the parties",
         "F",
         f"{PARTY}:Counting.commit",
-        (('facts["classes"] != list(self.settings.classes)', "False"),),
+        (('{"classes": list(self.settings.classes)}, hosts', "{}, hosts"),),
         contract(CASE, "e"),
     ),
     Mutant(
