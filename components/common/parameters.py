@@ -19,8 +19,12 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache, partial
 from typing import Any
+
+import numpy
 
 from fate_dp.privacy.ledger.datasets import is_source
 from fate_dp.privacy.validation import is_real, is_whole
@@ -76,7 +80,31 @@ def mapping(field: str, value: object, defaults: Mapping[str, object]) -> dict[s
     unknown = sorted(set(value) - set(defaults), key=str)
     if unknown:
         raise Refusal.of(f"a key of {field}", unknown[0], f"one of {', '.join(defaults)}")
+    _refuse_infinite(field, value)
     return {**deepcopy(dict(defaults)), **value}
+
+
+def _refuse_infinite(field: str, value: object) -> None:
+    """No number in a mapping is NaN or infinite, wherever it stands."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_infinite(f"{field}.{key}", item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_infinite(field, item)
+    elif is_real(value) and not -LARGEST <= value <= LARGEST:
+        raise Refusal.of(field, value, "a finite number")
+
+
+def plain(value: Any) -> Any:
+    """``value`` as YAML writes it: numbers of NumPy, fractions and decimals as Python's own, arrays as lists."""
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain, value))
+    if isinstance(value, (numpy.generic, numpy.ndarray)):
+        return value.tolist()
+    return float(value) if isinstance(value, (Fraction, Decimal)) else value
 
 
 def classes(value: object) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ import yaml
 from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
 
-from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
+from fate_dp.components.common.parameters import Parameter, parameters_of, plain, settings_of
 from fate_dp.components.common.vocabulary import refuse_old_names
 from fate_dp.privacy.declared import YAML_READER
 
@@ -49,19 +49,28 @@ class DeclaredTask(Component):
         cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
 
     def __init__(self, _name: str, runtime_parties: dict[str, Any] | None = None, **given: Any) -> None:
-        names = (*self.parameters, *self.inputs)
+        names, given = (*self.parameters, *self.inputs), plain(given)
         refuse_old_names(
             Path(self.yaml_define_path).stem, names, {name: given[name] for name in given if is_given(given[name])}
         )
         refuse_unknown(type(self).__name__, (name for name in given if name not in names), self.parameters)
         values = {name: given.get(name, PlaceHolder()) for name in names}
-        asked = {name: each.check(values[name]) for name, each in self.parameters.items() if is_given(values[name])}
+        asked = self._checked(values)
         self._process_init_inputs({"_name": _name, "runtime_parties": runtime_parties, **values})
         super().__init__()
         self._name = _name
         self.runtime_parties = runtime_parties
         self.__dict__.update(values)
         self.check_together(asked)
+
+    def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: each.check(values[name]) for name, each in self.parameters.items() if is_given(values.get(name))}
+
+    def get_role_parameters(self, role: str, index: int) -> dict[str, Any]:
+        """What ``task.hosts[0].task_parameters(...)`` gave, by the same checks as what the task was made with."""
+        given: dict[str, Any] = plain(super().get_role_parameters(role, index))
+        self._checked(given)
+        return given
 
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
         """What the given parameters make, by declaration, where all that is needed was given.

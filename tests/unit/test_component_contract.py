@@ -7,9 +7,11 @@ import math
 import pickle
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from fate.components.core import Component
@@ -18,12 +20,14 @@ from fate_client.pipeline.conf.types import PlaceHolder
 import fate_dp.components
 from fate_dp.components.common.entry_point import with_parameters
 from fate_dp.components.common.parameters import OneOf, Parameter, parameter, parameters_of, same_as, settings_of
+from fate_dp.components.common.preflight import Refusal
 from fate_dp.components.common.wire.codec import MEMORY_FOR_ANY
 from fate_dp.components.common.wire.kinds import Rows
 from fate_dp.components.protocols.messages import AGREEMENT
 from fate_dp.pipelines import clients
 from fate_dp.pipelines.report.guarantees import component_guarantee, component_names
 from fate_dp.privacy.events import OBSERVERS, RELATIONS, UNITS
+from fate_dp.privacy.validation import InvalidArgument
 from tests.pages.parameters import kind_of
 
 ROOT = Path(__file__).parents[2]
@@ -215,6 +219,39 @@ class Declared:
     depth: dict | None = parameter("levels of the mapping", {"a": [1]}, check=dict, title="HowDeep")
     even: int = parameter("an even number of them", 2, check=checked_even)
     plain: float = 3.0
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({"epsilon": np.float64(2)}, 2.0),
+        ({"epsilon": np.int64(2)}, 2),
+        ({"epsilon": Fraction(1, 2)}, 0.5),
+        ({"classes": np.array([0, 1])}, [0, 1]),
+        ({"classes": [np.int64(0), np.float32(1)]}, [0, 1.0]),
+    ],
+    ids=str,
+)
+def test_numbers_of_other_libraries_reach_fate_as_plain_ones(given, expected):
+    both = {"guest": "9999", "host": "10000"}
+    (parameter,) = given
+    task = clients.LabelFlip("flip", runtime_parties=both, **{"epsilon": 1.0, "label_source": "a/b/y", **given})
+    assert yaml.safe_load(yaml.safe_dump(getattr(task, parameter))) == expected
+    task.guest.task_parameters(**given)
+    assert yaml.safe_load(yaml.safe_dump(task.get_role_parameters("guest", 0)))[parameter] == expected
+
+
+def test_what_one_party_is_given_is_checked_as_what_all_are():
+    task = clients.LabelFlip("flip", runtime_parties={"guest": "9999", "host": "10000"}, label_source="a/b/y")
+    task.guest.task_parameters(epsilon=-1.0)
+    with pytest.raises(InvalidArgument, match="^epsilon must be"):
+        task.get_role_parameters("guest", 0)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_no_number_in_a_mapping_is_infinite(number):
+    with pytest.raises(Refusal, match="^optimizer.optimizer_params.lr must be a finite number"):
+        clients.DPHomoNN("train", epsilon=1.0, optimizer={"method": "sgd", "optimizer_params": {"lr": number}})
 
 
 def test_a_declaration_tells_kind_default_check_and_title():
