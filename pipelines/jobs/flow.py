@@ -62,7 +62,7 @@ def answering(address: FlowAddress) -> FlowAddress:
     return address
 
 
-def connect(address: FlowAddress) -> FlowClient:
+def connect(address: FlowAddress | str) -> FlowClient:
     """A fate_client FlowClient for `address`, which signs what it asks where `flow init` gave credentials for it.
 
     Pipeline objects of this process use the same server from now on, but fate_client does not sign for them.
@@ -70,6 +70,7 @@ def connect(address: FlowAddress) -> FlowClient:
     from fate_client.flow_sdk import FlowClient
     from fate_client.pipeline.conf.env_config import FlowConfig
 
+    address = as_address(address)
     FlowConfig.IP, FlowConfig.PORT, FlowConfig.VERSION = address.host, address.port, API_VERSION
     # A proxy that the environment names is for the outside.
     bypassed = os.environ.get("NO_PROXY", os.environ.get("no_proxy", ""))

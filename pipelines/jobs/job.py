@@ -21,13 +21,14 @@ from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.tracing import trace
 from fate_dp.components.disclosure.verdicts import enforce, refusal
 from fate_dp.components.label_flip.chain import refusal_of_plan
+from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
 
-from .flow import as_address, connect
+from .flow import as_address, connect, resolve_flow
 
 if TYPE_CHECKING:
     import pandas
@@ -47,6 +48,13 @@ BY_INPUT = {"validate_data": NOT_FOR_TESTS, "test_data": NOT_FOR_TESTS, "cv_data
 
 Progress = Callable[[str, str, float], None]
 """Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
+
+
+def print_progress(task: str, status: str, seconds: float) -> None:
+    """One line for each task that begins or ends."""
+    if status not in ("waiting", "ready"):
+        print(f"{seconds:7.1f} s  {task:<24} {status}", flush=True)
+
 
 POLL_SECONDS = 0.3
 SILENCE_SECONDS = 30.0
@@ -119,21 +127,22 @@ class NoOutput(Exception):
 
 def run_job(
     pipeline: FateFlowPipeline,
-    address: FlowAddress | str,
-    progress: Progress = lambda task, status, seconds: None,
+    address: FlowAddress | str | None = None,
+    progress: Progress = print_progress,
     timeout: float = 3600.0,
     home: str | os.PathLike | None = None,
     stop: Event | None = None,
 ) -> JobResult:
     """Compile a fate_client pipeline, training or prediction, run it and wait for its end.
 
-    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it; what follows it is as in `Watch`.
+    `address` is HOST:PORT of the FATE-Flow server, as `fate-dp status` shows it, by default of the embedded one; what
+    follows it is as in `Watch`.
     Afterwards `pipeline.deploy` and `pipeline.get_task_info` work as after `fit`.
     """
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
 
     check_parties(pipeline)
-    address = as_address(address)
+    address = resolve_flow(None, home or DEFAULT_HOME) if address is None else as_address(address)
     client = connect(address)
     pipeline.compile()
     dag_schema = read_dag(pipeline.get_dag())
@@ -375,13 +384,13 @@ def log_end(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> 
     return f"its logs are in {folder}."
 
 
-def task_metrics(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> list[dict[str, Any]]:
+def task_metrics(address: FlowAddress | str, job_id: str, role: str, party_id: str, task: str) -> list[dict[str, Any]]:
     """The metric records of a task at a party, in the order in which they were logged."""
     response = connect(address).output.query_metric(job_id=job_id, role=role, party_id=party_id, task_name=task)
     return output_of(response, "metrics", job_id, role, party_id, task) or []
 
 
-def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
+def task_output_model(address: FlowAddress | str, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
     """The model of a task at a party, by output key."""
     response = connect(address).output.query_model(job_id=job_id, role=role, party_id=party_id, task_name=task)
     model = output_of(response, "model", job_id, role, party_id, task)
@@ -390,7 +399,7 @@ def task_output_model(address: FlowAddress, job_id: str, role: str, party_id: st
     return model
 
 
-def task_output_data(address: FlowAddress, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
+def task_output_data(address: FlowAddress | str, job_id: str, role: str, party_id: str, task: str) -> dict[str, Any]:
     """The tables of a task at a party as pandas frames, by output key; a list where an output has several."""
     from fate_client.pipeline.utils.fateflow.fate_flow_job_invoker import FATEFlowJobInvoker
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.pipelines.clients import DPHeteroLR
-from fate_dp.pipelines.jobs.job import JobFailed, check_parties
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import JobFailed, check_parties, print_progress
 from fate_dp.pipelines.jobs.ready import Parties, Tables, TrainingPlan, joined_tables, training_pipeline
 
 TABLES = Tables("loans", "guest", "host")
@@ -80,3 +82,22 @@ def test_scores_of_training_rows_are_connected_only_where_the_guest_gets_them():
     tasks = training_pipeline(TrainingPlan(Parties(), TABLES, 1.0)).tasks
     assert "evaluation_0" not in tasks
     assert "evaluation_0" in training_pipeline(TrainingPlan(Parties(), TABLES, 1.0, {"train_scores": True})).tasks
+
+
+def test_an_address_may_be_text_wherever_a_server_is_asked(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "fate_client.flow_sdk.FlowClient.__init__", lambda self, ip, port, **_: asked.append((ip, port))
+    )
+    for address in ("127.0.0.1:9380", FlowAddress("127.0.0.1", 9380)):
+        connect(address)
+    assert asked == [("127.0.0.1", 9380)] * 2
+
+
+def test_progress_is_a_line_for_what_begins_and_what_ends(capsys):
+    for status in ("waiting", "running", "success"):
+        print_progress("psi_0", status, 2.5)
+    assert capsys.readouterr().out.splitlines() == [
+        "    2.5 s  psi_0                    running",
+        "    2.5 s  psi_0                    success",
+    ]
