@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.database import WEIGHTS
-from fate_dp.privacy.ledger.datasets import base_name
+from fate_dp.privacy.ledger.datasets import LABELS, base_name, is_source
 from fate_dp.privacy.ledger.entries import JOINT_SCORES, LOSSES
 from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
@@ -81,13 +81,19 @@ def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) ->
     names = {name for table in known for name in (*table.sources, *table.datasets)}
     charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in totals}
     others = [
-        PartyTable(party, name.rpartition("/")[0], home, (), (name,))
+        PartyTable(party, _labelled(name, home.ledger.tables()), home, (), (name,))
         if has_labels
         else PartyTable(party, name, home, (name,))
         for name, has_labels in sorted(charged)
         if name not in names
     ]
     return [*known, *others]
+
+
+def _labelled(account: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """The table whose labels a label source, or the account of a dataset's labels, stands for."""
+    dataset = account.removeprefix(LABELS)
+    return account.rpartition("/")[0] if is_source(account) else ", ".join(tables.get(dataset, [dataset]))
 
 
 def table_of(
@@ -153,7 +159,9 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
         found.setdefault(line, name)
 
     for source in (*table.sources, *table.undeclared):
-        kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
+        declares = is_source(source)
+        kind = f"labels {source.rpartition('/')[2]}, epsilon" if declares else "labels, epsilon"
+        is_default = not declares or policy.source(source).cap is None
         cap, spent, delta = spent_on_labels(table.home, source)
         add(kind, source, spent, cap.epsilon, delta, is_default)
     for dataset in table.datasets:

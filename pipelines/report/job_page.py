@@ -10,28 +10,29 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, NOTHING, SOME, SUMS, TRUE
-from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, PRIVATE, capitalized
+from markupsafe import Markup
+
+from fate_dp.components.disclosure.declaration import FEATURES, LABELS, NOTHING, SOME, TRUE
+from fate_dp.components.disclosure.verdicts import FORM_NAMES, PRIVATE, capitalized
+from fate_dp.components.protocols.prediction_frames import TRAINING_ROWS
 from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.text_tables import CAP_COLUMNS, TextTable, epsilon_text, rounded_up, table_of, total_notes
+from ..jobs.text_tables import CAP_COLUMNS, ESTIMATED, TextTable, epsilon_text, estimate_text, table_of, total_notes
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
 from .job_ledger import Cap, Told
 from .job_noise import Noise
+from .matrix import Matrix, badge, strength
+from .noise_picture import noise_picture
 from .page import SERIES, draw_losses, moment, render, seconds_figure, svg_drawing
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from matplotlib.axes import Axes
 
-KINDS = {EVERY: "open", SOME: "open", SUMS: "holds", NOTHING: "holds"}
-"""How what an observer learns is marked, by the word of its declaration."""
-LEAK = ("leak", "fails")
 LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
 NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
@@ -48,12 +49,27 @@ FOR_AUDITORS = (
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an observer learned, as the page lists it; ``details`` are the ways in which it did."""
+    """One thing that an observer learned, as the page lists it.
+
+    Attributes:
+        instead: what would have avoided it; empty where nothing is known to.
+        ways: in which it did, each with its evidence.
+    """
 
     kind: str
     badge: str
     sentence: str
-    details: tuple[str, ...]
+    instead: str
+    ways: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Learnings:
+    """What one observer learned, and what it received and can read nothing from."""
+
+    observer: str
+    items: list[Item]
+    nothing: list[Item]
 
 
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
@@ -83,6 +99,7 @@ def report_html(report: JobReport) -> str:
         precision_of_figures=PRIVACY,
         picture=picture(report),
         refusals=list(refusals(report)),
+        matrix=Matrix.of(report.learned, report.parties),
         learned=learned_by_observer(report),
         tasks_of=tasks_table(report),
         epsilon_table=epsilon_table,
@@ -90,6 +107,8 @@ def report_html(report: JobReport) -> str:
         line_table=line_table,
         cap_table=cap_table,
         noise_table=noise_table,
+        noise_texts=noise_texts,
+        line_texts=line_texts,
         has_observers=any(part.ledger and part.ledger.by_this_job for part in report.parts),
         has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
@@ -156,6 +175,7 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
+    deltas = f"delta {names_of(f'{delta:g}' for delta in sorted({line.delta for line in told}))}" if told else ""
     leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
@@ -165,15 +185,17 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
         ("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
         (
             "epsilon",
-            NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
-            nothing if largest is None else "largest of one record or label against one observer, by this job",
+            NO_NUMBER if largest is None else f"ε = {short_epsilon(largest)}",
+            nothing
+            if largest is None
+            else "largest of one record or label against one observer, by this job, at " + deltas,
         ),
         ("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
     ]
 
 
 def short_epsilon(epsilon: float | str) -> str:
-    """An epsilon with six digits, rounded up; the sign of infinity where nothing is guaranteed."""
+    """An epsilon, rounded up; the sign of infinity where nothing is guaranteed."""
     return epsilon_text(epsilon) if math.isfinite(float(epsilon)) else INFINITY
 
 
@@ -218,44 +240,56 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
                 yield f"{run.task} of {run.role} {part.party_id}", told
 
 
-def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
+def learned_by_observer(report: JobReport) -> list[Learnings]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
-    order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
     found: dict[str, list[Learned]] = {}
-    for each in sorted(report.learned, key=lambda each: (not each.leaks, order[each.learns])):
+    for each in sorted(report.learned, key=strength):
         found.setdefault(each.observer, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
-        (observer, items_of(found[observer]))
+        Learnings(
+            observer,
+            items_of(each for each in found[observer] if each.learns != NOTHING),
+            items_of(each for each in found[observer] if each.learns == NOTHING),
+        )
         for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
-def items_of(learned: list[Learned]) -> list[Item]:
-    """One item for each sentence, with all ways in which it came true; owners of whom the same was learned share one."""
-    by_sentence: dict[str, list[Learned]] = {}
+def items_of(learned: Iterable[Learned]) -> list[Item]:
+    """One item for each thing that was learned, in all tasks; owners of whom the same was learned in the same ways share one."""
+    things: dict[tuple[str, str], list[Learned]] = {}
     for each in learned:
-        by_sentence.setdefault(each.sentence, []).append(each)
-    alike: dict[tuple[str, str, tuple[str, ...]], list[Learned]] = {}
-    for first, *more in by_sentence.values():
-        before, _, after = first.sentence.rpartition(f" of {first.owner} ")
-        ways = tuple(dict.fromkeys(map(details_of, (first, *more))))
-        alike.setdefault((before, after, ways), []).append(first)
-    return [item_of(before, after, ways, owners) for (before, after, ways), owners in alike.items()]
+        things.setdefault((each.owner, each.sentence.removesuffix(f" in {each.task}")), []).append(each)
+    alike: dict[tuple[str, str, tuple[str, ...]], list[list[Learned]]] = {}
+    for (owner, sentence), same in things.items():
+        before, _, after = sentence.rpartition(f" of {owner}")
+        alike.setdefault((before, after if before else sentence, ways_of(same)), []).append(same)
+    return [item_of(before, after, ways, found) for (before, after, ways), found in alike.items()]
 
 
-def item_of(before: str, after: str, ways: tuple[str, ...], same: list[Learned]) -> Item:
-    first = same[0]
-    badge, kind = LEAK if first.leaks else (DEGREES[first.learns], KINDS[first.learns])
-    sentence = f"{before} of {names_of(each.owner for each in same)} {after}" if before else first.sentence
-    return Item(kind, badge, f"{capitalized(sentence)}.", ways)
+def item_of(before: str, after: str, ways: tuple[str, ...], found: list[list[Learned]]) -> Item:
+    first, tasks = found[0][0], names_of(dict.fromkeys(each.task for each in found[0]))
+    sentence = f"{before} of {names_of(same[0].owner for same in found)}{after}" if before else after
+    advice: dict[str, list[str]] = {}
+    for each in found[0]:
+        if each.instead:
+            advice.setdefault(each.instead, []).append(each.task)
+    instead = "; ".join(f"{names_of(named)}: {what}" if len(advice) > 1 else what for what, named in advice.items())
+    kind, degree = badge(first)
+    return Item(kind, degree, f"{capitalized(sentence)} in {tasks}.", f"Next time, {instead}." if instead else "", ways)
 
 
-def details_of(each: Learned) -> str:
-    form = FORM_NAMES.get(each.form, each.form)
-    evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
-    instead = f" Next time, {each.instead}." if each.instead else ""
-    return f"{capitalized(each.message)} ({form}): {each.computes}.{instead} Evidence: {evidence}."
+def ways_of(learned: Iterable[Learned]) -> tuple[str, ...]:
+    """In which ways something was learned, each with the tasks and the evidence."""
+    tasks: dict[str, list[str]] = {}
+    for each in learned:
+        evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
+        form = FORM_NAMES.get(each.form, each.form)
+        tasks.setdefault(f"{capitalized(each.message)} ({form}): {each.computes}. Evidence: {evidence}.", []).append(
+            each.task
+        )
+    return tuple(f"{names_of(dict.fromkeys(named))}. {way}" for way, named in tasks.items())
 
 
 def tasks_table(report: JobReport) -> TextTable:
@@ -304,13 +338,25 @@ def notes_of(part: PartyPart) -> list[str]:
 
 
 def line_table(part: PartyPart) -> TextTable:
-    """The ledger's lines of this job without their notes."""
+    """The ledger's lines of this job without their notes; records that only the tasks tell are among them."""
     names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
     lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
+    records = {each.entry_id: each.records for each in part.noise}
     for line in lines:
         line["mechanism"] = mechanism_name(line["mechanism"])
+        line["records"] = line["records"] or int(records.get(line["entry_id"]) or 0)
     table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+
+
+def line_texts(part: PartyPart) -> list[str]:
+    """What stands below each line."""
+    return [
+        f"{capitalized(line.note)}."
+        + (f" {line.pending} uses are not confirmed, and charged all the same." if line.pending else "")
+        + ("" if line.counted else " Not counted towards a cap.")
+        for line in (part.ledger.lines if part.ledger else ())
+    ]
 
 
 def mechanism_name(mechanism: str) -> str:
@@ -325,13 +371,26 @@ def cap_table(caps: Iterable[Cap]) -> TextTable:
 
 def noise_table(noise: Iterable[Noise]) -> TextTable:
     """Noise beside signal, one row for each ledger line."""
-    headings = ("no.", "mechanism", "noise", "signal", "signal / noise", "acts")
+    headings = ("no.", "mechanism", "records", "noise", "signal", "signal / noise", "acts")
     rows = []
     for each in noise:
         ratio = NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}"
-        mechanism = mechanism_name(each.mechanism)
-        rows.append((str(each.entry_id), mechanism, each.noise, each.signal, ratio, each.acts))
-    return TextTable(headings, tuple(rows), frozenset(("no.", "signal / noise")))
+        records = NO_NUMBER if each.records is None else f"{each.records:.0f}"
+        rows.append(
+            (str(each.entry_id), mechanism_name(each.mechanism), records, each.noise, each.signal, ratio, each.acts)
+        )
+    return TextTable(headings, tuple(rows), frozenset(("no.", "records", "signal / noise")))
+
+
+def noise_texts(part: PartyPart) -> list[Markup]:
+    """What stands below each line: what the numbers mean, and the picture of the noise."""
+    lines = {line.entry_id: line for line in part.ledger.lines} if part.ledger else {}
+    return [
+        Markup("{}{}").format(
+            each.sentence, noise_picture(each, lines[each.entry_id], f"noise-{part.party_id}-{each.entry_id}")
+        )
+        for each in part.noise
+    ]
 
 
 def has_estimates(report: JobReport) -> bool:
@@ -341,7 +400,7 @@ def has_estimates(report: JobReport) -> bool:
 def figure_table(report: JobReport) -> TextTable:
     """Measures of models; on flips and corrected, where any of them could be."""
     party = ("party",) if len(report.parts) > 1 else ()
-    corrected = ("on true labels, estimated", "standard error", "bias") if has_estimates(report) else ()
+    corrected = (ESTIMATED,) if has_estimates(report) else ()
     headings = (*party, "task", "rows", "measure", "measured on", "value", *corrected)
     rows = tuple(
         (*((part.party_id,) if party else ()), *figure_cells(figure))[: len(headings)]
@@ -352,9 +411,9 @@ def figure_table(report: JobReport) -> TextTable:
 
 
 def figure_cells(figure: Figure) -> tuple[str, ...]:
-    numbers = (figure.value, figure.estimate, figure.standard_error, figure.most_bias)
-    texts = (NO_NUMBER if number is None else f"{number:.3f}" for number in numbers)
-    return figure.task, figure.rows, figure.measure, figure.on, *texts
+    bias = figure.most_bias if figure.rows == TRAINING_ROWS else figure.most_bias or 0.0
+    estimate = NO_NUMBER if figure.estimate is None else estimate_text(figure.estimate, figure.standard_error, bias)
+    return figure.task, figure.rows, figure.measure, figure.on, f"{figure.value:.3f}", estimate
 
 
 def loss_figure(report: JobReport) -> Markup | None:
