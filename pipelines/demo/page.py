@@ -54,12 +54,6 @@ def roc_figure(models: dict[str, Any]) -> Markup:
     return svg_drawing("roc", "ROC curves on held-out records", (5.4, 4.2), draw)
 
 
-OBSERVERS = {
-    "guest": "The guest \N{EN DASH} holds the labels",
-    "host": "The host \N{EN DASH} holds further features, no labels",
-    "arbiter": "The arbiter \N{EN DASH} holds no records",
-    "model": "Whoever gets the model",
-}
 TITLE = "What label privacy costs, and what it protects"
 
 
@@ -81,11 +75,11 @@ def report_html(result: dict[str, Any]) -> str:
         created=moment(result["created"]),
         summary=summary(result),
         cards=cards(result["models"]),
-        precision_of_figures=precision_of_figures(private["metrics"]),
+        precision_of_figures="The intervals are of 95 %; differences within them are chance.",
         protocol=result["privacy"]["protocol"],
-        views=views(result["privacy"]),
+        protection=protection,
         tables=tables,
-        explanations=lambda entries: [explanation(entry) for entry in entries],
+        explanation=explanation,
         loss_figure=loss_figure(result["models"]),
         roc_figure=roc_figure(result["models"]),
         seconds_figure=seconds_figure(result["seconds"]["tasks"]),
@@ -110,9 +104,8 @@ def summary(result: dict[str, Any]) -> str:
         f"{epsilon_text(private['epsilon'])}: nobody else to whom a label was a coin toss can be more than "
         f"{percent(keep_probability(private['epsilon']))} sure of it afterwards. On {rows} held-out records the model is "
         f"{comparison(accuracy['private'], accuracy['guest_only'], rows)} one of the guest's own features on the same flipped "
-        f"labels, and {comparison(accuracy['private'], accuracy['not_private'], rows)} the same training without any flips; "
-        f"smaller differences than {chance(accuracy['private'], accuracy['not_private'], rows):.0f} percentage points are chance "
-        f"on so few."
+        f"labels, and {comparison(accuracy['private'], accuracy['not_private'], rows)} the same training without any flips, "
+        "as far as so few can tell."
     )
 
 
@@ -122,51 +115,33 @@ def error_of(accuracy: float, rows: int) -> float:
     return math.sqrt(smoothed * (1 - smoothed) / rows)
 
 
-def chance(accuracy: float, other: float, rows: int) -> float:
-    """By how many percentage points as good models may differ: twice the standard error that two samples would have."""
-    return 200 * math.hypot(error_of(accuracy, rows), error_of(other, rows))
-
-
 def comparison(accuracy: float, other: float, rows: int) -> str:
-    """Two shares of right answers on the same rows in words, to be followed by what is compared with."""
+    """Two shares of right answers in words, to be followed by what is compared with; within two standard errors they are one."""
     points = 100 * (accuracy - other)
-    if abs(points) <= chance(accuracy, other, rows):
+    if abs(points) <= 200 * math.hypot(error_of(accuracy, rows), error_of(other, rows)):
         return "as good as"
     return f"{abs(points):.0f} percentage points {'better' if points > 0 else 'worse'} than"
 
 
-def precision_of_figures(metrics: dict[str, Any]) -> str:
-    """How far accuracies on this many records can be trusted."""
-    rows = metrics["rows"]
-    return (
-        f"One held-out record is {100 / rows:.1f} percentage points of accuracy, and one split and one run decide: differences "
-        "within the intervals are chance."
-    )
-
-
-def views(privacy: dict[str, Any]) -> list[tuple[str, str]]:
-    """What each observer sees of the protocol that ran, and what protects the others from it, below the observer's name."""
-    parts = []
-    for view in privacy["protocol"]["views"]:
-        told = f"{view['sees']} Protection: {view['protected_by']}"
-        for release in privacy["score_releases"] if view["observer"] == "guest" else ():
-            told += (
-                f" By the ledger of {release['party']}, over all jobs, the guest got the joint scores of the training records of "
-                f"{release['table']} from {release['released']} of at most {release['cap']} models."
-            )
-        parts.append((OBSERVERS.get(view["observer"], view["observer"]), told))
-    return parts
+def protection(privacy: dict[str, Any], observer: str) -> str:
+    """What protects the others from an observer of the protocol that ran, and how much of what is counted it got."""
+    told = next(view["protected_by"] for view in privacy["protocol"]["views"] if view["observer"] == observer)
+    for release in privacy["score_releases"] if observer == "guest" else ():
+        told += (
+            f" By the ledger of {release['party']}, over all jobs, the guest got the joint scores of the training records of "
+            f"{release['table']} from {release['released']} of at most {release['cap']} models."
+        )
+    return told
 
 
 def cards(models: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
-    figures = []
+    found = [("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label, at delta 0")]
     for name in MODELS:
         accuracy, rows = (models[name]["metrics"][key] for key in ("accuracy", "rows"))
         text = f"± {196 * error_of(accuracy, rows):.1f} points: accuracy, {models[name]['title']}"
-        figures.append((name, percent(accuracy), text))
-    epsilon = epsilon_text(models["private"]["epsilon"])
-    return [("epsilon", f"ε = {epsilon}", "of each training label, at delta 0"), *figures]
+        found.append((name, percent(accuracy), text))
+    return found
 
 
 def explanation(entry: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,21 +79,21 @@ def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) ->
     """``known_tables`` of a party, and what has ``totals`` in its ledger under a name that belongs to none of them."""
     known, home = known_tables(folder, party), home_at(folder, party)
     names = {name for table in known for name in (*table.sources, *table.datasets)}
+    tables = home.ledger.tables()
+
+    def table_names(account: str) -> str:
+        dataset = account.removeprefix(LABELS)
+        return ", ".join(tables.get(dataset, [dataset]))
+
     charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in totals}
     others = [
-        PartyTable(party, _labelled(name, home.ledger.tables()), home, (), (name,))
+        PartyTable(party, name.rpartition("/")[0] if is_source(name) else table_names(name), home, (), (name,))
         if has_labels
         else PartyTable(party, name, home, (name,))
         for name, has_labels in sorted(charged)
         if name not in names
     ]
     return [*known, *others]
-
-
-def _labelled(account: str, tables: Mapping[str, Sequence[str]]) -> str:
-    """The table whose labels a label source, or the account of a dataset's labels, stands for."""
-    dataset = account.removeprefix(LABELS)
-    return account.rpartition("/")[0] if is_source(account) else ", ".join(tables.get(dataset, [dataset]))
 
 
 def table_of(

@@ -51,7 +51,6 @@ def _rounded(value: float, digits: int, direction: str) -> str:
 
 INFINITE = "infinity"
 ESTIMATED = "on true labels, estimated (95 % interval)"
-ESTIMATE = ("estimate", "standard_error", "most_bias")
 
 
 def json_able(value: Any) -> Any:
@@ -83,18 +82,13 @@ def _for_people(value: float, direction: str) -> str:
     return _rounded(value, max(2, Decimal(value).adjusted() + 3), direction)
 
 
-def estimate_text(estimate: float, standard_error: float | None, most_bias: float | None = 0.0) -> str:
-    """An estimate of a share, with the 95 % interval of normal errors; nothing of it is told beyond 0 or 1.
-
-    Args:
-        most_bias: How far it errs upwards at most, by which the interval is longer below; None where nobody knows.
-    """
-    low, high = (
-        min(1.0, max(0.0, estimate + NORMAL_95 * (standard_error or 0.0) * side - (most_bias or 0.0) * (side < 0)))
-        for side in (-1, 1)
-    )
-    interval = "" if standard_error is None else f" ({low:.3f} to {high:.3f}{', or less' if most_bias is None else ''})"
-    return f"{min(1.0, max(0.0, estimate)):.3f}{interval}"
+def estimate_text(estimate: float, standard_error: float, most_bias: float | None) -> str:
+    """An estimate of a share, with a 95 % interval that is longer below by the bias, None where nobody knows it; none is told
+    beyond 0 or 1."""
+    error, unknown = NORMAL_95 * standard_error, ", or less" if most_bias is None else ""
+    numbers = (estimate, estimate - error - (most_bias or 0.0), estimate + error)
+    told, low, high = (f"{min(1.0, max(0.0, number)):.3f}" for number in numbers)
+    return f"{told} ({low} to {high}{unknown})"
 
 
 NUMBERS: dict[str, Callable[[Any], str]] = {
@@ -157,16 +151,16 @@ def model_table(result: dict[str, Any]) -> TextTable:
 
 def training_table(result: dict[str, Any]) -> TextTable:
     """The private model's figures on the training rows: on flips, and corrected for their known rate."""
-    rows = tuple(
-        (line["measure"], f"{line['on_flips']:.3f}", estimate_text(*map(line.get, ESTIMATE)))
-        for line in result["training_figures"]
-    )
-    return TextTable(("measure", "on flips", ESTIMATED), rows, frozenset(("on flips", ESTIMATED)))
+    rows = []
+    for line in result["training_figures"]:
+        estimate = estimate_text(line["estimate"], line["standard_error"], line["most_bias"])
+        rows.append({"measure": line["measure"], "on flips": f"{line['on_flips']:.3f}", ESTIMATED: estimate})
+    return table_of_cells(rows)
 
 
 def observer_table(result: dict[str, Any]) -> TextTable:
     """What is guaranteed against each observer."""
-    columns = _same("observer", "unit", "relation", "epsilon", "delta", "note")
+    columns = {**_same("observer", "unit", "relation", "epsilon", "delta"), "sees": "note"}
     return table_of(result["privacy"]["epsilon_per_observer"], columns)
 
 

@@ -353,13 +353,11 @@ class Gathering:
 
 def asked_delta(settings: Iterable[Mapping[str, Any]]) -> float:
     """The smallest delta that any task was asked for, at whatever depth its settings name it; the usual one where none does."""
-    deltas: list[float] = []
-    within: list[object] = list(settings)
+    within = list(settings)
     for each in within:
-        if isinstance(each, Mapping):
-            within += each.values()
-            deltas.append(number_of(each, "delta") or 0.0)
-    return min((delta for delta in deltas if 0 < delta < 1), default=DEFAULT_DELTA)
+        within += [value for value in each.values() if isinstance(value, Mapping)]
+    asked = [number_of(each, "delta") or 0.0 for each in within]
+    return min((delta for delta in asked if 0 < delta < 1), default=DEFAULT_DELTA)
 
 
 def moment_of(milliseconds: int) -> str:

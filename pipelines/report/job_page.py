@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
-from fate_dp.components.disclosure.declaration import FEATURES, LABELS, NOTHING, SOME, TRUE
+from fate_dp.components.disclosure.declaration import FEATURES, LABELS, SOME, TRUE
 from fate_dp.components.disclosure.verdicts import FORM_NAMES, PRIVATE, capitalized
 from fate_dp.components.protocols.prediction_frames import TRAINING_ROWS
 from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
@@ -25,17 +22,17 @@ from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
 from .job_ledger import Cap, Told
-from .job_noise import Noise
 from .matrix import Matrix, badge, strength
 from .noise_picture import noise_picture
-from .page import SERIES, draw_losses, moment, render, seconds_figure, svg_drawing
+from .page import SERIES, draw_losses, moment, render, svg_drawing
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.axes import Axes
 
 LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
-NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
+NO_NUMBER = "\N{EN DASH}"
 PRIVACY = (
     "Epsilon is an upper bound in nats, composed from the events in the ledger of the party whose records or labels it protects. "
     "The numbers of another party's ledger are not in a party's own report."
@@ -49,27 +46,13 @@ FOR_AUDITORS = (
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an observer learned, as the page lists it.
-
-    Attributes:
-        instead: what would have avoided it; empty where nothing is known to.
-        ways: in which it did, each with its evidence.
-    """
+    """One thing that an observer learned: ``instead`` would have avoided it, ``ways`` are how it did, each with its evidence."""
 
     kind: str
     badge: str
     sentence: str
     instead: str
     ways: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Learnings:
-    """What one observer learned, and what it received and can read nothing from."""
-
-    observer: str
-    items: list[Item]
-    nothing: list[Item]
 
 
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
@@ -106,16 +89,13 @@ def report_html(report: JobReport) -> str:
         notes_of=notes_of,
         line_table=line_table,
         cap_table=cap_table,
-        noise_table=noise_table,
-        noise_texts=noise_texts,
-        line_texts=line_texts,
+        noise_picture=noise_picture,
         has_observers=any(part.ledger and part.ledger.by_this_job for part in report.parts),
         has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
         has_flipped_figures=any(each.on == "flips" for part in report.parts for each in part.figures),
         has_estimates=has_estimates(report),
         loss_figure=loss_figure(report),
-        seconds_figure=seconds_of(report),
         settings_table=settings_table(report),
         summaries=list(summaries(report)),
         versions_table=versions_table(report),
@@ -160,14 +140,11 @@ def leaks_of(report: JobReport) -> list[str]:
 
 def near_leaks(report: JobReport) -> str:
     """Where something about single labels or features showed without a guarantee, as a sentence; empty where nothing did."""
-    tasks = [
-        each.task
-        for each in report.learned
-        if each.learns == SOME
-        and (each.what == FEATURES or each.what == LABELS and each.labels == TRUE)
-        and each.form != PRIVATE
-    ]
-    return f" Something about single ones showed in {names_of(dict.fromkeys(tasks))}." if tasks else ""
+    single = [each for each in report.learned if each.learns == SOME and each.form != PRIVATE]
+    tasks = dict.fromkeys(
+        each.task for each in single if each.what == FEATURES or (each.what, each.labels) == (LABELS, TRUE)
+    )
+    return f" Something about single ones showed in {names_of(tasks)}." if tasks else ""
 
 
 def cards(report: JobReport) -> list[tuple[str, str, str]]:
@@ -175,7 +152,7 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
-    deltas = f"delta {names_of(f'{delta:g}' for delta in sorted({line.delta for line in told}))}" if told else ""
+    deltas = ", ".join(f"{delta:g}" for delta in sorted({line.delta for line in told}))
     leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
@@ -185,18 +162,11 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
         ("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
         (
             "epsilon",
-            NO_NUMBER if largest is None else f"ε = {short_epsilon(largest)}",
-            nothing
-            if largest is None
-            else "largest of one record or label against one observer, by this job, at " + deltas,
+            NO_NUMBER if largest is None else f"ε = {epsilon_text(largest)}",
+            nothing if largest is None else f"largest against one observer, by this job, at delta {deltas}",
         ),
         ("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
     ]
-
-
-def short_epsilon(epsilon: float | str) -> str:
-    """An epsilon, rounded up; the sign of infinity where nothing is guaranteed."""
-    return epsilon_text(epsilon) if math.isfinite(float(epsilon)) else INFINITY
 
 
 def picture(report: JobReport) -> Markup:
@@ -240,23 +210,19 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
                 yield f"{run.task} of {run.role} {part.party_id}", told
 
 
-def learned_by_observer(report: JobReport) -> list[Learnings]:
+def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
     found: dict[str, list[Learned]] = {}
     for each in sorted(report.learned, key=strength):
         found.setdefault(each.observer, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
-        Learnings(
-            observer,
-            items_of(each for each in found[observer] if each.learns != NOTHING),
-            items_of(each for each in found[observer] if each.learns == NOTHING),
-        )
+        (observer, items_of(found[observer]))
         for observer in sorted(found, key=lambda observer: places.get(observer, len(places)))
     ]
 
 
-def items_of(learned: Iterable[Learned]) -> list[Item]:
+def items_of(learned: list[Learned]) -> list[Item]:
     """One item for each thing that was learned, in all tasks; owners of whom the same was learned in the same ways share one."""
     things: dict[tuple[str, str], list[Learned]] = {}
     for each in learned:
@@ -269,37 +235,39 @@ def items_of(learned: Iterable[Learned]) -> list[Item]:
 
 
 def item_of(before: str, after: str, ways: tuple[str, ...], found: list[list[Learned]]) -> Item:
-    first, tasks = found[0][0], names_of(dict.fromkeys(each.task for each in found[0]))
+    tasks = names_of(dict.fromkeys(each.task for each in found[0]))
+    instead = "; ".join(dict.fromkeys(each.instead for each in found[0] if each.instead))
     sentence = f"{before} of {names_of(same[0].owner for same in found)}{after}" if before else after
-    advice: dict[str, list[str]] = {}
-    for each in found[0]:
-        if each.instead:
-            advice.setdefault(each.instead, []).append(each.task)
-    instead = "; ".join(f"{names_of(named)}: {what}" if len(advice) > 1 else what for what, named in advice.items())
-    kind, degree = badge(first)
-    return Item(kind, degree, f"{capitalized(sentence)} in {tasks}.", f"Next time, {instead}." if instead else "", ways)
+    return Item(*badge(found[0][0]), f"{capitalized(sentence)} in {tasks}.", instead, ways)
 
 
-def ways_of(learned: Iterable[Learned]) -> tuple[str, ...]:
+def ways_of(learned: list[Learned]) -> tuple[str, ...]:
     """In which ways something was learned, each with the tasks and the evidence."""
-    tasks: dict[str, list[str]] = {}
+    tasks: dict[str, dict[str, None]] = {}
     for each in learned:
         evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
-        form = FORM_NAMES.get(each.form, each.form)
-        tasks.setdefault(f"{capitalized(each.message)} ({form}): {each.computes}. Evidence: {evidence}.", []).append(
-            each.task
-        )
-    return tuple(f"{names_of(dict.fromkeys(named))}. {way}" for way, named in tasks.items())
+        way = f"{capitalized(each.message)} ({FORM_NAMES.get(each.form, each.form)}): {each.computes}. Evidence: {evidence}."
+        tasks.setdefault(way, {})[each.task] = None
+    return tuple(f"{names_of(named)}. {way}" for way, named in tasks.items())
 
 
 def tasks_table(report: JobReport) -> TextTable:
     """All tasks with their parties, and how they ended as far as this report knows."""
-    runs = {(run.task, run.role): run for part in report.parts for run in part.tasks}
-    rows = []
-    for task in report.tasks:
-        own = [run for (name, _), run in runs.items() if name == task.name]
-        ended = ", ".join(dict.fromkeys(ended_as(run.status) for run in own)) or "not in this report"
-        rows.append((task.name, task.component, task.stage, ", ".join(task.parties), ended))
+    ended: dict[str, list[str]] = {}
+    for part in report.parts:
+        for run in part.tasks:
+            spent = "" if run.seconds is None else f" in {run.seconds:.1f} s"
+            ended.setdefault(run.task, []).append(f"{ended_as(run.status)}{spent} at {run.role} {part.party_id}")
+    rows = [
+        (
+            task.name,
+            task.component,
+            task.stage,
+            ", ".join(task.parties),
+            ", ".join(ended.get(task.name, ["not in this report"])),
+        )
+        for task in report.tasks
+    ]
     return TextTable(("task", "component", "stage", "parties", "ended as"), tuple(rows))
 
 
@@ -311,7 +279,7 @@ def epsilon_table(part: PartyPart) -> TextTable:
     rows: dict[tuple[str, ...], list[str]] = {}
     for line in part.ledger.by_this_job:
         in_all = by_all.get(key_of(line))
-        numbers = (short_epsilon(line.epsilon), NO_NUMBER if in_all is None else short_epsilon(in_all.epsilon))
+        numbers = (epsilon_text(line.epsilon), NO_NUMBER if in_all is None else epsilon_text(in_all.epsilon))
         cells = (line.dataset, line.unit, line.relation.replace("_", "-"), *numbers, f"{line.delta:g}")
         rows.setdefault(cells, []).append(line.observer)
     headings = ("of", "unit", "relation", "observers", "this job", "all jobs so far", "delta")
@@ -338,25 +306,19 @@ def notes_of(part: PartyPart) -> list[str]:
 
 
 def line_table(part: PartyPart) -> TextTable:
-    """The ledger's lines of this job without their notes; records that only the tasks tell are among them."""
-    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
-    lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
-    records = {each.entry_id: each.records for each in part.noise}
+    """The ledger's lines of this job; records that only the tasks tell are among them."""
+    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses", "acts")
+    noise = {each.entry_id: {"acts": each.acts, "found": each.records} for each in part.noise}
+    lines = (
+        [{"acts": "", **asdict(line), **noise.get(line.entry_id, {})} for line in part.ledger.lines]
+        if part.ledger
+        else []
+    )
     for line in lines:
         line["mechanism"] = mechanism_name(line["mechanism"])
-        line["records"] = line["records"] or int(records.get(line["entry_id"]) or 0)
-    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
+        line["records"] = line["records"] or int(line.get("found") or 0)
+    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names)), "acts": "acts"})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
-
-
-def line_texts(part: PartyPart) -> list[str]:
-    """What stands below each line."""
-    return [
-        f"{capitalized(line.note)}."
-        + (f" {line.pending} uses are not confirmed, and charged all the same." if line.pending else "")
-        + ("" if line.counted else " Not counted towards a cap.")
-        for line in (part.ledger.lines if part.ledger else ())
-    ]
 
 
 def mechanism_name(mechanism: str) -> str:
@@ -367,30 +329,6 @@ def mechanism_name(mechanism: str) -> str:
 def cap_table(caps: Iterable[Cap]) -> TextTable:
     """What may still be spent."""
     return table_of(map(asdict, caps), CAP_COLUMNS)
-
-
-def noise_table(noise: Iterable[Noise]) -> TextTable:
-    """Noise beside signal, one row for each ledger line."""
-    headings = ("no.", "mechanism", "records", "noise", "signal", "signal / noise", "acts")
-    rows = []
-    for each in noise:
-        ratio = NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}"
-        records = NO_NUMBER if each.records is None else f"{each.records:.0f}"
-        rows.append(
-            (str(each.entry_id), mechanism_name(each.mechanism), records, each.noise, each.signal, ratio, each.acts)
-        )
-    return TextTable(headings, tuple(rows), frozenset(("no.", "records", "signal / noise")))
-
-
-def noise_texts(part: PartyPart) -> list[Markup]:
-    """What stands below each line: what the numbers mean, and the picture of the noise."""
-    lines = {line.entry_id: line for line in part.ledger.lines} if part.ledger else {}
-    return [
-        Markup("{}{}").format(
-            each.sentence, noise_picture(each, lines[each.entry_id], f"noise-{part.party_id}-{each.entry_id}")
-        )
-        for each in part.noise
-    ]
 
 
 def has_estimates(report: JobReport) -> bool:
@@ -411,8 +349,10 @@ def figure_table(report: JobReport) -> TextTable:
 
 
 def figure_cells(figure: Figure) -> tuple[str, ...]:
-    bias = figure.most_bias if figure.rows == TRAINING_ROWS else figure.most_bias or 0.0
-    estimate = NO_NUMBER if figure.estimate is None else estimate_text(figure.estimate, figure.standard_error, bias)
+    estimate = NO_NUMBER
+    if figure.estimate is not None:
+        bias = figure.most_bias if figure.rows == TRAINING_ROWS else 0.0
+        estimate = estimate_text(figure.estimate, figure.standard_error or 0.0, bias)
     return figure.task, figure.rows, figure.measure, figure.on, f"{figure.value:.3f}", estimate
 
 
@@ -434,17 +374,6 @@ def loss_figure(report: JobReport) -> Markup | None:
         axis.legend(loc="best")
 
     return svg_drawing("loss", "Loss in each epoch", (9.6, 3.2), draw)
-
-
-def seconds_of(report: JobReport) -> Markup | None:
-    """Seconds of each task at each party of the report; None where nothing ended."""
-    bars = [
-        {"job": f"{run.role} {part.party_id}", "task": run.task, "seconds": run.seconds}
-        for part in report.parts
-        for run in part.tasks
-        if run.seconds is not None
-    ]
-    return seconds_figure(bars) if bars else None
 
 
 def settings_table(report: JobReport) -> TextTable:

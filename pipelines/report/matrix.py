@@ -12,22 +12,16 @@ from fate_dp.components.disclosure.verdicts import DEGREES, NAMES, PRIVATE
 if TYPE_CHECKING:
     from .job_facts import Learned
 
-STRENGTH = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 4}
-WITH_NOISE = 3
-LEAK = ("fails", "LEAK: every record")
-KINDS = {EVERY: "open", SOME: "open", SUMS: "sums", NOTHING: "holds"}
-"""How what an observer learns is marked, by the word of its declaration."""
+LEAK, WITH_NOISE = ("fails", "LEAK: every record"), ("holds", "aggregates with noise")
+KINDS = {EVERY: "open", SOME: "open", SUMS: "sums", NOTHING: "nothing"}
+BADGES = [LEAK, *((kind, DEGREES[learns]) for learns, kind in KINDS.items())]
+BADGES.insert(-1, WITH_NOISE)
+"""How what an observer learns is marked: what chooses the colour, and how much in words; the most comes first."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The most that one observer learned of one owner's asset.
-
-    Attributes:
-        kind: what chooses its colour.
-        degree: how much, in words.
-        of: whose asset, and of labels which.
-    """
+    """The most that one observer learned of one owner's asset: what chooses its colour, how much, and of what."""
 
     kind: str
     degree: str
@@ -44,33 +38,29 @@ class Matrix:
     @classmethod
     def of(cls, learned: Iterable[Learned], parties: Iterable[str]) -> Matrix:
         """Of all statements about what was learned; ``parties`` have a row even where they learned nothing."""
-        most: dict[tuple[str, str, str], Learned] = {}
+        most: dict[tuple[str, str, str], Cell] = {}
         for each in sorted(learned, key=strength):
-            most.setdefault((each.observer, each.what, whose(each)), each)
-        assets = tuple(asset for asset in ASSETS if any(what == asset for _, what, _ in most))
+            most.setdefault((each.observer, each.what, whose(each)), Cell(*badge(each), whose(each)))
+        assets = [asset for asset in ASSETS if any(what == asset for _, what, _ in most)]
+
+        def cells(observer: str, asset: str) -> tuple[Cell, ...]:
+            return tuple(cell for (who, what, _), cell in most.items() if (who, what) == (observer, asset))
+
         observers = dict.fromkeys([*parties, *sorted(observer for observer, _, _ in most)])
-        rows = tuple(
-            (
-                observer,
-                tuple(
-                    tuple(
-                        cell_of(each, of) for (who, what, of), each in most.items() if (who, what) == (observer, asset)
-                    )
-                    for asset in assets
-                ),
-            )
-            for observer in observers
-        )
-        return cls(tuple(NAMES.get(asset, asset) for asset in assets), rows)
+        rows = ((observer, tuple(cells(observer, asset) for asset in assets)) for observer in observers)
+        return cls(tuple(NAMES.get(asset, asset) for asset in assets), tuple(rows))
 
 
-def strength(each: Learned) -> tuple[bool, int]:
+def strength(each: Learned) -> int:
     """Leaks come first, then by how much is learned; aggregates with noise say less than exact ones."""
-    return not each.leaks, WITH_NOISE if with_noise(each) else STRENGTH[each.learns]
+    return BADGES.index(badge(each))
 
 
-def with_noise(each: Learned) -> bool:
-    return each.learns == SUMS and each.form == PRIVATE
+def badge(each: Learned) -> tuple[str, str]:
+    """How a statement is marked, one of `BADGES`."""
+    if each.leaks:
+        return LEAK
+    return WITH_NOISE if each.learns == SUMS and each.form == PRIVATE else (KINDS[each.learns], DEGREES[each.learns])
 
 
 def whose(each: Learned) -> str:
@@ -80,15 +70,3 @@ def whose(each: Learned) -> str:
     if each.labels != FLIPPED:
         return f"true ones of {each.owner}"
     return f"flipped ones of {each.owner}" + ("" if each.epsilon is None else f", epsilon {each.epsilon:g}")
-
-
-def cell_of(each: Learned, of: str) -> Cell:
-    kind, degree = badge(each)
-    return Cell(kind, degree, of)
-
-
-def badge(each: Learned) -> tuple[str, str]:
-    """What chooses the colour of a statement, and how much was learned in words."""
-    if each.leaks:
-        return LEAK
-    return ("holds", "aggregates with noise") if with_noise(each) else (KINDS[each.learns], DEGREES[each.learns])

@@ -301,6 +301,7 @@ def test_reports_that_do_not_fit_are_not_joined(report, tmp_path):
         ),
         (lambda document: document["parts"][0]["ledger"]["lines"][0].update(epsilon="x"), "was altered"),
         (lambda document: document["learned"][0].update(learns="all"), "was altered"),
+        (lambda document: document["parts"][0]["noise"][0].update(entry_id=99), "was altered"),
         (lambda document: document["tasks"][0].update(reads=["psi_0"]), "must stand behind"),
         (lambda document: document.update(created="yesterday"), "created"),
     ],
