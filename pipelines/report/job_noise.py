@@ -38,7 +38,7 @@ ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)
 DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the clip", "clip"
 MOVED = "noise over what one record moves"
 AGGREGATION, LOCAL, PARTIES = "aggregation", "local", "parties with data"
-RECORDS = ("records of all parties", "records of this party", "rows")
+RECORDS = ("records of all parties", "records of this party", "rows of this party", "rows")
 WIDTH_IN_SUMMARY = "; how wide the noise on a statistic is stands in the task's summary"
 CLEAR = 100.0
 """A signal of so many standard deviations of the noise on a single number is read as if there were none."""
@@ -91,7 +91,7 @@ def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
         **asdict(measured),
         entry_id=line.entry_id,
         mechanism=line.mechanism,
-        records=_records(line, _summary_of(told, multiplier)),
+        records=_records(line, told),
         moved=1 / (width * multiplier) if width and multiplier else None,
     )
 
@@ -132,10 +132,10 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
         return _not_known(line, summaries)
     is_of_labels = line.unit == Unit.LABEL and "sampling_probability" not in parameters
     if is_of_labels or parameters.get("purpose") in COUNTING:
-        return _of_sums(line, multiplier)
+        return _of_sums(line, _records(line, summaries), multiplier)
     told = _summary_of(summaries, multiplier)
     unit = "what one record moves" if MOVED in told else "the clip"
-    clip, records = told.get(CLIP), _records(line, told)
+    clip, records = told.get(CLIP), _records(line, summaries)
     sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
     expected = parameters.get("batch_size") or (records and records * parameters.get("sampling_probability", 1.0))
     signal = f"a sum over about {expected:.4g} records" if expected else f"a sum over records, how many is {NOT_KNOWN}"
@@ -154,14 +154,14 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
     )
 
 
-def _of_sums(line: LedgerLine, multiplier: float) -> Measured:
+def _of_sums(line: LedgerLine, records: float | None, multiplier: float) -> Measured:
     """Noise that was added once to sums in which nothing is clipped by the noise's scale: one label, or one record, moves
     them by a length that is known beforehand."""
     on, one = ("sums of labels times features", "label") if line.unit == Unit.LABEL else ("counts by bin", "record")
     return Measured(
         f"standard deviation {multiplier:.4g} times what one {one} moves, on each of the {on}, once",
-        f"{on} over {line.records} records",
-        line.records / multiplier if line.records else None,
+        f"{on} over {records:.0f} records" if records else f"{on} over records, how many is {NOT_KNOWN}",
+        records / multiplier if records else None,
         YES if multiplier >= 1 else HARDLY,
         f"One replaced {one} moves all {on} together by at most {1 / multiplier:.3g} standard deviations of the noise on one of "
         "them.",
@@ -186,9 +186,11 @@ def _summary_of(summaries: Summaries, multiplier: float | None) -> Mapping[str, 
     return {}
 
 
-def _records(line: LedgerLine, summary: Mapping[str, Any]) -> float | None:
-    """On how many records a step was, as the summary says, else the ledger."""
-    told = [summary[name] for name in RECORDS if is_finite(summary.get(name))]
+def _records(line: LedgerLine, summaries: Summaries) -> float | None:
+    """On how many records a step was, as its task's summary says, else the ledger; counts are of all rows that a task had."""
+    of_step = [_summary_of(summaries, _multiplier(line))]
+    counted = list(summaries) if line.parameters.get("purpose") in COUNTING else []
+    told = [each[name] for each in (*of_step, *counted) for name in RECORDS if is_finite(each.get(name))]
     return next((float(each) for each in (*told, line.records) if each), None)
 
 

@@ -436,6 +436,9 @@ def test_noise_on_sums_of_labels_and_on_counts_is_told_without_a_clip():
         and of_labels.signal == "sums of labels times features over 1000 records"
     )
     of_counts = noise_of(line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record"), [])
+    bare = line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record", records=0)
+    assert noise_of(bare, [{"rows of this party": 400}]).signal == "counts by bin over 400 records"
+    assert noise_of(bare, []).signal == "counts by bin over records, how many is not known"
     assert "counts by bin" in of_counts.signal and (of_labels.ratio, of_counts.ratio) == (500.0, 500.0)
     of_vectors = noise_of(line("Gaussian", {"noise_multiplier": 2.0}, unit="record"), [])
     for found, clipped in ((of_labels, False), (of_counts, False), (of_vectors, True)):
