@@ -12,7 +12,7 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs import text_tables as tables
 from ..jobs.text_tables import MODELS, epsilon_text
-from ..report.page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, seconds_figure, svg_drawing
+from ..report.page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -82,7 +82,6 @@ def report_html(result: dict[str, Any]) -> str:
         explanation=explanation,
         loss_figure=loss_figure(result["models"]),
         roc_figure=roc_figure(result["models"]),
-        seconds_figure=seconds_figure(result["seconds"]["tasks"]),
         epsilon=epsilon_text(private["epsilon"]),
         flip=percent(flip),
         keep=percent(1 - flip),
