@@ -161,8 +161,9 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
     for source in (*table.sources, *table.undeclared):
         declares = is_source(source)
         kind = f"labels {source.rpartition('/')[2]}, epsilon" if declares else "labels, epsilon"
-        is_default = not declares or policy.source(source).cap is None
         cap, spent, delta = spent_on_labels(table.home, source)
+        default = policy.default_dataset_cap.epsilon
+        is_default = policy.source(source).cap is None if declares else cap.epsilon == default
         add(kind, source, spent, cap.epsilon, delta, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))

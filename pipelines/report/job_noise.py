@@ -85,10 +85,10 @@ Summaries = Iterable[Mapping[str, Any]]
 def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
     """Noise and signal of a line; ``summaries`` are those of the same party's tasks of the job."""
     told, multiplier = list(summaries), _multiplier(line)
-    measured = MEASURES.get(line.mechanism, _not_known)(line, told)
-    width = {_gaussian: 1.0, _laplace: math.sqrt(2)}.get(MEASURES.get(line.mechanism, _not_known))
+    measure = MEASURES.get(line.mechanism, _not_known)
+    width = 1.0 if measure is _gaussian else math.sqrt(2) if measure is _laplace else None
     return Noise(
-        **asdict(measured),
+        **asdict(measure(line, told)),
         entry_id=line.entry_id,
         mechanism=line.mechanism,
         records=_records(line, told),

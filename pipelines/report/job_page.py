@@ -256,7 +256,7 @@ def tasks_table(report: JobReport) -> TextTable:
     ended: dict[str, list[str]] = {}
     for part in report.parts:
         for run in part.tasks:
-            spent = "" if run.seconds is None else f" in {run.seconds:.1f} s"
+            spent = "" if run.seconds is None or run.status in NEVER_RAN else f" in {run.seconds:.1f} s"
             ended.setdefault(run.task, []).append(f"{ended_as(run.status)}{spent} at {run.role} {part.party_id}")
     rows = [
         (

@@ -201,7 +201,7 @@ def test_noise_on_the_labels_of_records_has_a_cap_and_a_picture_with_its_tables_
     for dataset in (columns_name(COLUMNS), UNNAMED):
         ledger.record(dataset=f"labels of {dataset}", event=noise, release_key=dataset, **more)
     told = text_of(section_of(page_of(home), "10000"))
-    assert "bank/payments labels, epsilon 0.5 8 7.5 0 default" in told
+    assert "bank/payments labels, epsilon 0.5 3 2.5 0 declared" in told
     assert f"{UNNAMED} labels, epsilon 0.5 8 7.5 0 default" in told
 
 
