@@ -257,7 +257,11 @@ docs: $(DOCS)/.installed
 	NO_MKDOCS_2_WARNING=true $(DOCS)/bin/python -m mkdocs build --strict
 	@echo "The site is out/site/index.html."
 
-# The same, with what the notebooks print and draw: runs them first.
+# README's picture, of the report that the demo's test writes; needs Debian's chromium.
+docs-picture: $(TESTED)
+	FATE_DP_PICTURES=docs $(BIN)/python -m pytest -q tests/end_to_end/test_demo.py
+
+# The same site, with what the notebooks print and draw: runs them first.
 docs-notebooks: $(TESTED)
 	mkdir -p out/notebooks
 	for name in docs/notebooks/*.ipynb; do \

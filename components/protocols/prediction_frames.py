@@ -259,7 +259,8 @@ def _lines(rows: str, found: dict[str, Corrected], which: str, errors: bool = Fa
 def _estimates(rows: str, found: dict[str, Corrected], fit: Fit | None) -> dict[str, float]:
     lines = {}
     for name, figure in found.items():
-        lines[estimated(rows, name)] = figure.estimate
+        # By chance, or by its bias, an estimate may lie where no measure can.
+        lines[estimated(rows, name)] = min(1.0, max(0.0, figure.estimate))
         lines[standard_error(rows, name)] = figure.standard_error
         if fit is not None:
             lines[bias(rows, name)] = figure.most_bias

@@ -37,6 +37,8 @@ REFERENCE = {
     "data_prep": ("Preparation of data", ["data_prep"]),
 }
 PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "bench")
+# Signatures of the client classes are made when they are imported; a page that is read from the source would show none of it.
+CLASSES_OF_TASKS = ("    options:", "      merge_init_into_class: false", "      inherited_members: false")
 LINK = re.compile(r"(\]\()(<?)([^)<>\s]+)(>?)((?:\s+\"[^\"]*\")?\))")
 KEY = re.compile(r"(?<![\]\w`])\[([A-Z][A-Za-z]*\d{4}[a-z]?|PPMLTutorial|BUPTThesis)\](?![(\[:])")
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.M | re.S)
@@ -156,12 +158,17 @@ def _shown(output, stem, pictures) -> str:
 def reference_page(title: str, folders: list) -> str:
     """A page of the API reference: every module of the folders, in the order of its name."""
     lines = [f"# {title}", ""]
+    if "pipelines/clients/__init__.py" in folders:
+        lines += [
+            "Each class takes the [parameters](../parameters.md) of its component by name, and the tasks' inputs.",
+            "",
+        ]
     for folder in folders:
         for path in sorted((ROOT / folder).glob("*.py")) or [ROOT / folder]:
             if path.name == "__init__.py" and len(path.read_text(encoding="utf-8").splitlines()) < 3:
                 continue
             module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
-            lines += [f"::: fate_dp.{module}", ""]
+            lines += [f"::: fate_dp.{module}", *(CLASSES_OF_TASKS if "clients" in folder else ()), ""]
     return "\n".join(lines)
 
 

@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
 from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs import text_tables as tables
 from ..jobs.text_tables import MODELS, epsilon_text
-from ..report.page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, seconds_figure, svg_drawing
+from ..report.page import BLUE, GREEN, INK, ORANGE, draw_losses, moment, percent, render, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -53,12 +54,6 @@ def roc_figure(models: dict[str, Any]) -> Markup:
     return svg_drawing("roc", "ROC curves on held-out records", (5.4, 4.2), draw)
 
 
-OBSERVERS = {
-    "guest": "The guest \N{EN DASH} holds the labels",
-    "host": "The host \N{EN DASH} holds further features, no labels",
-    "arbiter": "The arbiter \N{EN DASH} holds no records",
-    "model": "Whoever gets the model",
-}
 TITLE = "What label privacy costs, and what it protects"
 
 
@@ -69,8 +64,6 @@ def write_report(result: dict[str, Any], path: str | os.PathLike) -> None:
 
 def report_html(result: dict[str, Any]) -> str:
     """The report as one HTML document; the same result gives the same text."""
-    from fate_dp.privacy.mechanisms.randomized_response import flip_probability
-
     private = result["models"]["private"]
     flip = flip_probability(private["epsilon"])
     return render(
@@ -82,14 +75,13 @@ def report_html(result: dict[str, Any]) -> str:
         created=moment(result["created"]),
         summary=summary(result),
         cards=cards(result["models"]),
-        precision_of_figures=precision_of_figures(private["metrics"]),
+        precision_of_figures="The intervals are of 95 %; differences within them are chance.",
         protocol=result["privacy"]["protocol"],
-        views=views(result["privacy"]),
+        protection=protection,
         tables=tables,
         explanation=explanation,
         loss_figure=loss_figure(result["models"]),
         roc_figure=roc_figure(result["models"]),
-        seconds_figure=seconds_figure(result["seconds"]["tasks"]),
         epsilon=epsilon_text(private["epsilon"]),
         flip=percent(flip),
         keep=percent(1 - flip),
@@ -108,52 +100,47 @@ def summary(result: dict[str, Any]) -> str:
         f"{guest['party'].capitalize()} (the labels and {guest['features']} features) and {others} trained one "
         f"logistic regression on {data['common_rows']['train']} common records of {data['name']}, without "
         f"showing each other their data. Beforehand the guest flipped some of its labels at random, at epsilon "
-        f"{epsilon_text(private['epsilon'])}. On {rows} held-out records the model is right in "
-        f"{percent(accuracy['private'])} of all cases. That is "
-        f"{comparison(accuracy['private'] - accuracy['guest_only'])} the guest reaches with its own features on the "
-        f"same flipped labels, and {comparison(accuracy['private'] - accuracy['not_private'])} the same training "
-        f"reaches without any flips."
+        f"{epsilon_text(private['epsilon'])}: nobody else to whom a label was a coin toss can be more than "
+        f"{percent(keep_probability(private['epsilon']))} sure of it afterwards. On {rows} held-out records the model is "
+        f"{comparison(accuracy['private'], accuracy['guest_only'], rows)} one of the guest's own features on the same flipped "
+        f"labels, and {comparison(accuracy['private'], accuracy['not_private'], rows)} the same training without any flips, "
+        "as far as so few can tell."
     )
 
 
-def comparison(difference: float) -> str:
-    """A difference of two shares in words, to be followed by what is compared with."""
-    points = round(100 * difference, 1)
-    if points == 0:
-        return "as much as"
-    return f"{abs(points):.1f} percentage points {'more' if points > 0 else 'less'} than"
+def error_of(accuracy: float, rows: int) -> float:
+    """The standard error of a share of right answers, of one wrong and one right answer more than there were."""
+    smoothed = (accuracy * rows + 1) / (rows + 2)
+    return math.sqrt(smoothed * (1 - smoothed) / rows)
 
 
-def precision_of_figures(metrics: dict[str, Any]) -> str:
-    """How far accuracies on this many records can be trusted."""
-    accuracy, rows = metrics["accuracy"], metrics["rows"]
-    error = math.sqrt(accuracy * (1 - accuracy) / rows)
-    return (
-        f"One held-out record is {100 / rows:.1f} percentage points of accuracy, and the standard error of the "
-        f"private model's is {100 * error:.1f}: differences of a few records are chance."
-    )
+def comparison(accuracy: float, other: float, rows: int) -> str:
+    """Two shares of right answers in words, to be followed by what is compared with; within two standard errors they are one."""
+    points = 100 * (accuracy - other)
+    if abs(points) <= 200 * math.hypot(error_of(accuracy, rows), error_of(other, rows)):
+        return "as good as"
+    return f"{abs(points):.0f} percentage points {'better' if points > 0 else 'worse'} than"
 
 
-def views(privacy: dict[str, Any]) -> list[tuple[str, str]]:
-    """What each observer sees of the protocol that ran, and what protects the others from it, below the observer's name."""
-    parts = []
-    for view in privacy["protocol"]["views"]:
-        told = f"{view['sees']} Protection: {view['protected_by']}"
-        for release in privacy["score_releases"] if view["observer"] == "guest" else ():
-            told += (
-                f" By the ledger of {release['party']}, over all jobs, the guest got the joint scores of all training "
-                f"records {release['released']} of at most {release['cap']} times."
-            )
-        parts.append((OBSERVERS.get(view["observer"], view["observer"]), told))
-    return parts
+def protection(privacy: dict[str, Any], observer: str) -> str:
+    """What protects the others from an observer of the protocol that ran, and how much of what is counted it got."""
+    told = next(view["protected_by"] for view in privacy["protocol"]["views"] if view["observer"] == observer)
+    for release in privacy["score_releases"] if observer == "guest" else ():
+        told += (
+            f" By the ledger of {release['party']}, over all jobs, the guest got the joint scores of the training records of "
+            f"{release['table']} from {release['released']} of at most {release['cap']} models."
+        )
+    return told
 
 
 def cards(models: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
-    figures = [
-        (name, percent(models[name]["metrics"]["accuracy"]), f"accuracy: {models[name]['title']}") for name in MODELS
-    ]
-    return [*figures, ("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label")]
+    found = [("epsilon", f"ε = {epsilon_text(models['private']['epsilon'])}", "of each training label, at delta 0")]
+    for name in MODELS:
+        accuracy, rows = (models[name]["metrics"][key] for key in ("accuracy", "rows"))
+        text = f"± {196 * error_of(accuracy, rows):.1f} points: accuracy, {models[name]['title']}"
+        found.append((name, percent(accuracy), text))
+    return found
 
 
 def explanation(entry: dict[str, Any]) -> str:

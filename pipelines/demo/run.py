@@ -25,8 +25,9 @@ from fate_dp.privacy.private_files import atomic_write
 
 from ..jobs.flow import fate_version
 from ..jobs.job import JobResult, run_job, task_metrics, task_output_data, task_output_model
-from ..jobs.party_ledgers import declare_public, party_ledger, score_releases
+from ..jobs.party_ledgers import declare_public, home_at, party_ledger, score_releases
 from ..jobs.ready import Parties, Tables, TrainingPlan, prediction_pipeline, training_pipeline
+from ..jobs.text_tables import named
 from ..jobs.upload import TableMeta, upload_table
 from ..report.guarantees import Protocol, component_guarantee
 from ..report.job_facts import ReportRequest, gather
@@ -183,7 +184,7 @@ def run_demo(run: Run) -> dict[str, Any]:
     run.output.mkdir(parents=True, exist_ok=True)
     pages = {name: job_page(run, name) for name in REPORTED}
     result = {
-        "schema": "fate-dp/demo-result/3",
+        "schema": "fate-dp/demo-result/4",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
         "fate_version": fate_version(),
@@ -200,8 +201,8 @@ def run_demo(run: Run) -> dict[str, Any]:
             "score_releases": score_releases(run.host.parties_folder, run.parties.host, host_features(manifest)),
         },
         "ledgers": {
-            f"guest {run.parties.guest}": party_ledger(run.guest.parties_folder, run.parties.guest),
-            f"host {run.parties.host}": party_ledger(run.host.parties_folder, run.parties.host),
+            f"guest {run.parties.guest}": ledger_with_tables(run.guest.parties_folder, run.parties.guest),
+            f"host {run.parties.host}": ledger_with_tables(run.host.parties_folder, run.parties.host),
         },
         "seconds": {
             "total": time.monotonic() - begin,
@@ -215,6 +216,11 @@ def run_demo(run: Run) -> dict[str, Any]:
     atomic_write(run.output / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     write_report(result, run.output / "report.html")
     return result
+
+
+def ledger_with_tables(parties_folder: Path, party_id: str) -> list[dict[str, Any]]:
+    """Entries of a party's ledger, with names of tables in place of those of datasets."""
+    return named(party_ledger(parties_folder, party_id), "source", home_at(parties_folder, party_id).ledger.tables())
 
 
 def job_page(run: Run, name: str) -> str:

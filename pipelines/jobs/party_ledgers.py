@@ -11,7 +11,7 @@ from typing import Any
 from fate_dp.components.common.charges import PartyHome, label_cap
 from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
 from fate_dp.privacy.events import REPLACE_ONE
-from fate_dp.privacy.ledger.entries import COUNTED_EVENTS, JOINT_SCORES
+from fate_dp.privacy.ledger.entries import COUNTED_EVENTS
 from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.ledger.totals import EVERYBODY
@@ -167,17 +167,19 @@ def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str 
 
 
 def score_releases(parties_folder: AnyPath, host: str, features: int) -> list[dict[str, Any]]:
-    """How often the host showed the guest joint scores of training rows, and its cap."""
+    """Of how many models the host showed the guest joint scores of the training rows of each of its tables, and its cap."""
     home = home_at(parties_folder, host)
     ledger, policy = home.ledger, home.policy
-    datasets = {entry["source"] for entry in party_ledger(parties_folder, host) if entry["mechanism"] == JOINT_SCORES}
+    counted = {name: ledger.scores_released(name) for name in sorted(ledger.tables() if has_ledger(home) else ())}
     return [
         {
             "party": f"host {host}",
-            "released": ledger.scores_released(name),
+            "table": ledger.called(name),
+            "released": released,
             "cap": policy.score_cap(name, features, ledger.related(name)),
         }
-        for name in sorted(datasets)
+        for name, released in counted.items()
+        if released
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.privacy import InvalidPolicy
 from fate_dp.privacy.ledger.database import WEIGHTS
-from fate_dp.privacy.ledger.datasets import base_name
+from fate_dp.privacy.ledger.datasets import LABELS, base_name, is_source
 from fate_dp.privacy.ledger.entries import JOINT_SCORES, LOSSES
 from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
@@ -79,9 +79,15 @@ def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) ->
     """``known_tables`` of a party, and what has ``totals`` in its ledger under a name that belongs to none of them."""
     known, home = known_tables(folder, party), home_at(folder, party)
     names = {name for table in known for name in (*table.sources, *table.datasets)}
+    tables = home.ledger.tables()
+
+    def table_names(account: str) -> str:
+        dataset = account.removeprefix(LABELS)
+        return ", ".join(tables.get(dataset, [dataset]))
+
     charged = {(line["dataset"].removeprefix(WEIGHTS), line["unit"] == "label") for line in totals}
     others = [
-        PartyTable(party, name.rpartition("/")[0], home, (), (name,))
+        PartyTable(party, name.rpartition("/")[0] if is_source(name) else table_names(name), home, (), (name,))
         if has_labels
         else PartyTable(party, name, home, (name,))
         for name, has_labels in sorted(charged)
@@ -146,8 +152,11 @@ def counted_names(table: PartyTable) -> dict[CapLine, str]:
         found.setdefault(line, name)
 
     for source in (*table.sources, *table.undeclared):
-        kind, is_default = f"labels {source.rpartition('/')[2]}, epsilon", policy.source(source).cap is None
+        declares = is_source(source)
+        kind = f"labels {source.rpartition('/')[2]}, epsilon" if declares else "labels, epsilon"
         cap, spent, delta = spent_on_labels(table.home, source)
+        default = policy.default_dataset_cap.epsilon
+        is_default = policy.source(source).cap is None if declares else cap.epsilon == default
         add(kind, source, spent, cap.epsilon, delta, is_default)
     for dataset in table.datasets:
         budget = policy.dataset_cap(dataset, ledger.related(dataset))

@@ -17,6 +17,9 @@ METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "reca
 UNBROKEN = ("job", "mechanism", "task", "party", "balanced by")
 WIDEST = {"observer": 14}
 LONGEST_HEADING = 10
+DUST = 1e-12
+"""Relative error of sums of floating-point numbers, which no reader wants to see."""
+NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ def _rounded(value: float, digits: int, direction: str) -> str:
 
 
 INFINITE = "infinity"
+ESTIMATED = "on true labels, estimated (95 % interval)"
 
 
 def json_able(value: Any) -> Any:
@@ -62,16 +66,29 @@ def json_able(value: Any) -> Any:
 
 def epsilon_text(epsilon: float | str) -> str:
     """An epsilon as results hold it, a number or 'infinity', in words; rounded up, since it is an upper bound."""
-    return "infinity" if float(epsilon) == math.inf else _six_digits(float(epsilon), ROUND_CEILING)
+    return "infinity" if float(epsilon) == math.inf else _for_people(float(epsilon), ROUND_CEILING)
 
 
 def floor_text(left: float) -> str:
     """What is left of a budget, rounded down."""
-    return _six_digits(left, ROUND_FLOOR)
+    return _for_people(left, ROUND_FLOOR)
 
 
-def _six_digits(value: float, direction: str) -> str:
-    return f"{float(Context(prec=6, rounding=direction).create_decimal(repr(value))):g}"
+def _for_people(value: float, direction: str) -> str:
+    """A number of at most four digits, such as somebody asked for, as it is; any other with two decimals, or two digits."""
+    asked = f"{value:.4g}"
+    if math.isclose(value, float(asked), rel_tol=DUST):
+        return asked
+    return _rounded(value, max(2, Decimal(value).adjusted() + 3), direction)
+
+
+def estimate_text(estimate: float, standard_error: float, most_bias: float | None) -> str:
+    """An estimate of a share, with a 95 % interval that is longer below by the bias, None where nobody knows it; none is told
+    beyond 0 or 1."""
+    error, unknown = NORMAL_95 * standard_error, ", or less" if most_bias is None else ""
+    numbers = (estimate, estimate - error - (most_bias or 0.0), estimate + error)
+    told, low, high = (f"{min(1.0, max(0.0, number)):.3f}" for number in numbers)
+    return f"{told} ({low} to {high}{unknown})"
 
 
 NUMBERS: dict[str, Callable[[Any], str]] = {
@@ -79,11 +96,10 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "spent": epsilon_text,
     "left": floor_text,
     "records": lambda records: str(records or "-"),
-    "most_bias": lambda bias: "unknown" if bias is None else f"{bias:.3f}",
     "delta": lambda delta: "" if delta is None else f"{delta:g}",
     "cap": "{:g}".format,
     "seconds": "{:.1f}".format,
-    **dict.fromkeys((*METRICS, "on_flips", "estimate", "standard_error"), "{:.3f}".format),
+    **dict.fromkeys(METRICS, "{:.3f}".format),
     **dict.fromkeys(("entry_id", "uses", "features", "train", "test"), str),
 }
 """How the numbers of lines are written by their names; other values are text."""
@@ -135,14 +151,16 @@ def model_table(result: dict[str, Any]) -> TextTable:
 
 def training_table(result: dict[str, Any]) -> TextTable:
     """The private model's figures on the training rows: on flips, and corrected for their known rate."""
-    headings = ("measure", "on flips", "on true labels, estimated", "standard error", "bias at most")
-    keys = ("measure", "on_flips", "estimate", "standard_error", "most_bias")
-    return table_of(result["training_figures"], dict(zip(headings, keys)))
+    rows = []
+    for line in result["training_figures"]:
+        estimate = estimate_text(line["estimate"], line["standard_error"], line["most_bias"])
+        rows.append({"measure": line["measure"], "on flips": f"{line['on_flips']:.3f}", ESTIMATED: estimate})
+    return table_of_cells(rows)
 
 
 def observer_table(result: dict[str, Any]) -> TextTable:
     """What is guaranteed against each observer."""
-    columns = _same("observer", "unit", "relation", "epsilon", "delta", "note")
+    columns = {**_same("observer", "unit", "relation", "epsilon", "delta"), "sees": "note"}
     return table_of(result["privacy"]["epsilon_per_observer"], columns)
 
 
@@ -207,8 +225,8 @@ def print_result(result: dict[str, Any], console: Console) -> None:
     for release in result["privacy"]["score_releases"]:
         print_text(
             console,
-            f"Joint scores of training records shown to the guest by {release['party']}, over all jobs: "
-            f"{release['released']} of at most {release['cap']}.",
+            f"Joint scores of the training records of {release['table']} shown to the guest by {release['party']}, over all "
+            f"jobs: those of {release['released']} of at most {release['cap']} models.",
         )
     print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
 

@@ -61,6 +61,10 @@ def checked(report: JobReport, path: Path) -> JobReport:
     if strangers or not report.parts or not all(part.parties for part in report.parts):
         raise InvalidArgument(f"The parts in {path} must be of parties of the job, {', '.join(report.parties)}.")
     ledgers = [part.ledger for part in report.parts if part.ledger]
+    for part in report.parts:
+        lines = [line.entry_id for line in part.ledger.lines] if part.ledger else []
+        if [each.entry_id for each in part.noise] not in ([], lines):
+            raise InvalidArgument(f"{path} tells of noise on other lines than its ledger's; it was altered.")
     told = [line.epsilon for ledger in ledgers for line in ledger.lines]
     told += [line.epsilon for ledger in ledgers for line in ledger.by_this_job]
     words = [each.learns for each in report.learned]

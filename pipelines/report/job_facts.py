@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -21,17 +21,17 @@ from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, input
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.private_files import AnyPath
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from ..jobs.flow import connect, fate_version
 from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_traceback, query_tasks, raised_sentence, task_metrics
 from ..jobs.job_plans import plan_of_job
 from ..jobs.party_ledgers import has_ledger, home_at
-from .job_figures import Figure, figures_of, losses_of, summary_of
+from .job_figures import Figure, figures_of, losses_of, number_of, summary_of
 from .job_ledger import PartyLedger, ledger_of
 from .job_noise import Noise, noise_of
 
-SCHEMA = "fate-dp/job-report/1"
+SCHEMA = "fate-dp/job-report/2"
 PARTY_ID = re.compile(r"[A-Za-z0-9_-]+")
 LOCAL_ROLES = ("guest", "host", "arbiter", "local")
 NEVER_RAN = ("waiting", "ready")
@@ -334,7 +334,8 @@ class Gathering:
     def _ledger(self, runs: tuple[TaskRun, ...]) -> PartyLedger | None:
         home = home_at(self.asked.parties_folder, self.party_id)
         kept = has_ledger(home)
-        ledger = ledger_of(home, self.asked.parties_folder, self.party_id, self.asked.job_id) if kept else None
+        delta = asked_delta([*(self.plan.task(run.task).parameters for run in runs), *(run.settings for run in runs)])
+        ledger = ledger_of(home, self.asked.parties_folder, self.party_id, self.asked.job_id, delta) if kept else None
         components = {run.task: self.plan.task(run.task).component for run in runs}
         charged = [
             run.task
@@ -348,6 +349,15 @@ class Gathering:
                 "of the server on which the job ran."
             )
         return ledger
+
+
+def asked_delta(settings: Iterable[Mapping[str, Any]]) -> float:
+    """The smallest delta that any task was asked for, at whatever depth its settings name it; the usual one where none does."""
+    within = list(settings)
+    for each in within:
+        within += [value for value in each.values() if isinstance(value, Mapping)]
+    asked = [number_of(each, "delta") or 0.0 for each in within]
+    return min((delta for delta in asked if 0 < delta < 1), default=DEFAULT_DELTA)
 
 
 def moment_of(milliseconds: int) -> str:

@@ -70,16 +70,16 @@ def figures_of(task: str, metrics: list[dict[str, Any]], labels: Labels) -> list
 def _told_in_summary(task: str, summary: Mapping[str, Any]) -> Iterator[Figure]:
     for rows in ROWS:
         for measure in (ACCURACY, AUC, KS):
-            error, bias = (_number(summary, of(rows, measure)) for of in (lines.standard_error, lines.bias))
+            error, bias = (number_of(summary, of(rows, measure)) for of in (lines.standard_error, lines.bias))
             for which in LABELS_OF_SUMMARIES:
-                value = _number(summary, lines.on_labels(rows, measure, which))
+                value = number_of(summary, lines.on_labels(rows, measure, which))
                 if value is None:
                     continue
-                estimate = _number(summary, lines.estimated(rows, measure)) if which == "flips" else None
+                estimate = number_of(summary, lines.estimated(rows, measure)) if which == "flips" else None
                 yield Figure(task, rows, measure, which, value, estimate, error, bias)
 
 
-def _number(summary: Mapping[str, Any], name: str) -> float | None:
+def number_of(summary: Mapping[str, Any], name: str) -> float | None:
     """A fact as a number; numbers that are too small for the board were logged as text."""
     try:
         found = float(summary[name])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import AnyPath
-from fate_dp.privacy.validation import DEFAULT_DELTA
 
 from ..jobs.table_caps import known_tables, lines_of
+from ..jobs.text_tables import INFINITE, named
 
 if TYPE_CHECKING:
     from fate_dp.components.common.charges import PartyHome
@@ -74,14 +74,10 @@ class PartyLedger:
     caps: tuple[Cap, ...]
 
 
-def ledger_of(home: PartyHome, parties_folder: AnyPath, party_id: str, job_id: str) -> PartyLedger:
-    """What a party's ledger says of a job, with names of tables in place of those of datasets."""
+def ledger_of(home: PartyHome, parties_folder: AnyPath, party_id: str, job_id: str, delta: float) -> PartyLedger:
+    """What a party's ledger says of a job at ``delta``, with names of tables in place of those of datasets."""
     ledger, tables_of = home.ledger, home.ledger.tables()
-
-    def named(dataset: str) -> str:
-        return ", ".join(tables_of.get(dataset, ())) or dataset
-
-    entries = ledger.entries(job_id=job_id)
+    entries = ledger.entries(delta, job_id)
     touched = {entry["source"] for entry in entries}
     tables = [
         table
@@ -93,27 +89,29 @@ def ledger_of(home: PartyHome, parties_folder: AnyPath, party_id: str, job_id: s
         for table in tables
         for line in lines_of(table)
     )
+    all_jobs = [line for line in told_to_observers(ledger, delta) if line["dataset"] in touched]
     return PartyLedger(
-        tuple(ledger_line(entry, named(entry["source"])) for entry in entries),
-        tuple(Told(**{**line, "dataset": named(line["dataset"])}) for line in told_to_observers(ledger, job_id)),
-        tuple(
-            Told(**{**line, "dataset": named(line["dataset"])})
-            for line in told_to_observers(ledger)
-            if line["dataset"] in touched
-        ),
+        tuple(map(ledger_line, named(entries, "source", tables_of))),
+        tuple(Told(**line) for line in named(told_to_observers(ledger, delta, job_id), "dataset", tables_of)),
+        tuple(Told(**line) for line in named(all_jobs, "dataset", tables_of)),
         tuple(caps),
     )
 
 
-def told_to_observers(ledger: Ledger, job_id: str | None = None) -> list[dict[str, Any]]:
-    """Totals of a job, or of all: of labels at delta 0, as flips are guaranteed, of anything else at the usual delta."""
-    of_labels = [line for line in ledger.totals(0.0, job_id) if line["unit"] == "label"]
-    others = [line for line in ledger.totals(DEFAULT_DELTA, job_id) if line["unit"] != "label"]
-    return [line for line in (*of_labels, *others) if line["observer"] != EVERYBODY]
+def told_to_observers(ledger: Ledger, delta: float, job_id: str | None = None) -> list[dict[str, Any]]:
+    """Totals of a job, or of all: of labels at delta 0 where they have one, as flips do, of anything else at ``delta``."""
+    names = ("dataset", "unit", "relation", "observer")
+    pure = {
+        tuple(line[name] for name in names): line
+        for line in ledger.totals(0.0, job_id)
+        if line["unit"] == "label" and line["epsilon"] != INFINITE
+    }
+    found = (pure.get(tuple(line[name] for name in names), line) for line in ledger.totals(delta, job_id))
+    return [line for line in found if line["observer"] != EVERYBODY]
 
 
-def ledger_line(entry: Mapping[str, Any], source: str) -> LedgerLine:
+def ledger_line(entry: Mapping[str, Any]) -> LedgerLine:
     """Of an entry as the ledger displays it; what names its keys, records and other jobs stays in the ledger."""
     parameters = {name: value for name, value in entry["parameters"].items() if name != "key_id"}
     kept = {name: entry[name] for name in LedgerLine.__dataclass_fields__}
-    return LedgerLine(**{**kept, "source": source, "parameters": parameters})
+    return LedgerLine(**{**kept, "parameters": parameters})

@@ -36,8 +36,9 @@ COUNTING = ("dp_binning", "dp_scorecard")
 """Purposes of noise on counts."""
 ACTS = YES, HARDLY, NONE, OPEN = ("yes", "hardly", "no noise", NOT_KNOWN)
 DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the clip", "clip"
+MOVED = "noise over what one record moves"
 AGGREGATION, LOCAL, PARTIES = "aggregation", "local", "parties with data"
-RECORDS = ("records of all parties", "records of this party", "rows")
+RECORDS = ("records of all parties", "records of this party", "rows of this party", "rows")
 WIDTH_IN_SUMMARY = "; how wide the noise on a statistic is stands in the task's summary"
 CLEAR = 100.0
 """A signal of so many standard deviations of the noise on a single number is read as if there were none."""
@@ -64,10 +65,18 @@ class Measured:
 
 @dataclass(frozen=True)
 class Noise(Measured):
-    """The same of one ledger line, by its number."""
+    """The same of one ledger line, by its number.
+
+    Attributes:
+        records: how many records the result is of; None where nobody tells.
+        moved: by how many standard deviations of the noise one record, or label, moves the result of one release at most; None
+            for other noise than a sum's.
+    """
 
     entry_id: int
     mechanism: str
+    records: float | None
+    moved: float | None
 
 
 Summaries = Iterable[Mapping[str, Any]]
@@ -75,8 +84,16 @@ Summaries = Iterable[Mapping[str, Any]]
 
 def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
     """Noise and signal of a line; ``summaries`` are those of the same party's tasks of the job."""
-    measured = MEASURES.get(line.mechanism, _not_known)(line, list(summaries))
-    return Noise(**asdict(measured), entry_id=line.entry_id, mechanism=line.mechanism)
+    told, multiplier = list(summaries), _multiplier(line)
+    measure = MEASURES.get(line.mechanism, _not_known)
+    width = 1.0 if measure is _gaussian else math.sqrt(2) if measure is _laplace else None
+    return Noise(
+        **asdict(measure(line, told)),
+        entry_id=line.entry_id,
+        mechanism=line.mechanism,
+        records=_records(line, told),
+        moved=1 / (width * multiplier) if width and multiplier else None,
+    )
 
 
 def _flips(line: LedgerLine, summaries: Summaries) -> Measured:
@@ -110,14 +127,15 @@ def _numbers(line: LedgerLine, summaries: Summaries) -> Measured:
 
 def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
     """Noise on sums of clipped vectors, sampled or not, on sums of labels, or on counts by bin."""
-    parameters = line.parameters
-    multiplier = parameters.get("noise_multiplier") or _of_groups(parameters)
+    parameters, multiplier = line.parameters, _multiplier(line)
     if not multiplier:
         return _not_known(line, summaries)
-    if line.unit == Unit.LABEL or parameters.get("purpose") in COUNTING:
-        return _of_sums(line, multiplier)
-    told = next((each for each in summaries if _is_of(each, multiplier)), {})
-    clip, records = told.get(CLIP), _records(line, told)
+    is_of_labels = line.unit == Unit.LABEL and "sampling_probability" not in parameters
+    if is_of_labels or parameters.get("purpose") in COUNTING:
+        return _of_sums(line, _records(line, summaries), multiplier)
+    told = _summary_of(summaries, multiplier)
+    unit = "what one record moves" if MOVED in told else "the clip"
+    clip, records = told.get(CLIP), _records(line, summaries)
     sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
     expected = parameters.get("batch_size") or (records and records * parameters.get("sampling_probability", 1.0))
     signal = f"a sum over about {expected:.4g} records" if expected else f"a sum over records, how many is {NOT_KNOWN}"
@@ -127,43 +145,52 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
     which = "those on the sum of all parties" if parties > 1 else "them"
     reached = f"; all {expected:.4g} together reach {expected / on_sum:.3g} of {which} at most" if expected else ""
     return Measured(
-        f"standard deviation {multiplier:.4g} times the clip, on each coordinate{sigma}, in each of {line.rounds} releases"
+        f"standard deviation {multiplier:.4g} times {unit}, on each coordinate{sigma}, in each of {line.rounds} releases"
         f"{whose}",
-        f"{signal}{' of all parties' if parties > 1 else ''}, each of at most the clip",
+        f"{signal}{' of all parties' if parties > 1 else ''}, each of at most {unit}",
         expected / on_sum if expected else None,
         YES if multiplier >= 1 else HARDLY,
         f"One record moves a coordinate by at most {1 / multiplier:.3g} standard deviations of the noise{reached}.",
     )
 
 
-def _of_sums(line: LedgerLine, multiplier: float) -> Measured:
+def _of_sums(line: LedgerLine, records: float | None, multiplier: float) -> Measured:
     """Noise that was added once to sums in which nothing is clipped by the noise's scale: one label, or one record, moves
     them by a length that is known beforehand."""
     on, one = ("sums of labels times features", "label") if line.unit == Unit.LABEL else ("counts by bin", "record")
     return Measured(
         f"standard deviation {multiplier:.4g} times what one {one} moves, on each of the {on}, once",
-        f"{on} over {line.records} records",
-        line.records / multiplier if line.records else None,
+        f"{on} over {records:.0f} records" if records else f"{on} over records, how many is {NOT_KNOWN}",
+        records / multiplier if records else None,
         YES if multiplier >= 1 else HARDLY,
         f"One replaced {one} moves all {on} together by at most {1 / multiplier:.3g} standard deviations of the noise on one of "
         "them.",
     )
 
 
-def _of_groups(parameters: Mapping[str, Any]) -> float | None:
-    """The noise multiplier of noise with a scale for each group of coordinates."""
+def _multiplier(line: LedgerLine) -> float | None:
+    """The noise over what one record moves, also of noise with a scale for each group of coordinates."""
+    parameters = line.parameters
+    if parameters.get("noise_multiplier"):
+        return float(parameters["noise_multiplier"])
     pairs = list(zip(parameters.get("sensitivities", ()), parameters.get("sigmas", ())))
     return 1 / math.sqrt(sum((sensitivity / sigma) ** 2 for sensitivity, sigma in pairs)) if pairs else None
 
 
-def _is_of(summary: Mapping[str, Any], multiplier: float) -> bool:
-    told = summary.get(OVER_CLIP)
-    return is_finite(told) and math.isclose(float(told), multiplier, rel_tol=SAME)
+def _summary_of(summaries: Summaries, multiplier: float | None) -> Mapping[str, Any]:
+    """What the task says of itself that added noise of this size, empty where none does."""
+    for summary in summaries if multiplier else ():
+        told = summary.get(OVER_CLIP, summary.get(MOVED))
+        if is_finite(told) and math.isclose(float(told), multiplier or 0.0, rel_tol=SAME):
+            return summary
+    return {}
 
 
-def _records(line: LedgerLine, summary: Mapping[str, Any]) -> float | None:
-    """On how many records a step was, as the summary says, else the ledger."""
-    told = [summary[name] for name in RECORDS if is_finite(summary.get(name))]
+def _records(line: LedgerLine, summaries: Summaries) -> float | None:
+    """On how many records a step was, as its task's summary says, else the ledger; counts are of all rows that a task had."""
+    of_step = [_summary_of(summaries, _multiplier(line))]
+    counted = list(summaries) if line.parameters.get("purpose") in COUNTING else []
+    told = [each[name] for each in (*of_step, *counted) for name in RECORDS if is_finite(each.get(name))]
     return next((float(each) for each in (*told, line.records) if each), None)
 
 
@@ -181,7 +208,7 @@ def _laplace(line: LedgerLine, summaries: Summaries) -> Measured:
             YES if deviation >= 1 else HARDLY,
             f"One replaced record moves two counts by 1 each, {1 / deviation:.3g} standard deviations of the noise.",
         )
-    scale = line.parameters.get("noise_multiplier")
+    scale = _multiplier(line)
     if scale:
         return Measured(
             f"standard deviation {math.sqrt(2) * scale:.4g} times what one record moves",

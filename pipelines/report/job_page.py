@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, NOTHING, SOME, SUMS, TRUE
-from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, PRIVATE, capitalized
+from fate_dp.components.disclosure.declaration import FEATURES, LABELS, SOME, TRUE
+from fate_dp.components.disclosure.verdicts import FORM_NAMES, PRIVATE, capitalized
+from fate_dp.components.protocols.prediction_frames import TRAINING_ROWS
 from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..jobs.text_tables import CAP_COLUMNS, TextTable, epsilon_text, rounded_up, table_of, total_notes
+from ..jobs.text_tables import CAP_COLUMNS, ESTIMATED, TextTable, epsilon_text, estimate_text, table_of, total_notes
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
 from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
 from .job_figures import Figure
 from .job_ledger import Cap, Told
-from .job_noise import Noise
-from .page import SERIES, draw_losses, moment, render, seconds_figure, svg_drawing
+from .matrix import Matrix, badge, strength
+from .noise_picture import noise_picture
+from .page import SERIES, draw_losses, moment, render, svg_drawing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
 
-KINDS = {EVERY: "open", SOME: "open", SUMS: "holds", NOTHING: "holds"}
-"""How what an observer learns is marked, by the word of its declaration."""
-LEAK = ("leak", "fails")
 LEAKS = "leaks: every true label or feature of another party"
 LINE_STYLES = ("-", "--", ":", "-.")
-NO_NUMBER, INFINITY = "\N{EN DASH}", "\N{INFINITY}"
+NO_NUMBER = "\N{EN DASH}"
 PRIVACY = (
     "Epsilon is an upper bound in nats, composed from the events in the ledger of the party whose records or labels it protects. "
     "The numbers of another party's ledger are not in a party's own report."
@@ -48,12 +46,13 @@ FOR_AUDITORS = (
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that an observer learned, as the page lists it; ``details`` are the ways in which it did."""
+    """One thing that an observer learned: ``instead`` would have avoided it, ``ways`` are how it did, each with its evidence."""
 
     kind: str
     badge: str
     sentence: str
-    details: tuple[str, ...]
+    instead: str
+    ways: tuple[str, ...]
 
 
 def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path]:
@@ -83,20 +82,20 @@ def report_html(report: JobReport) -> str:
         precision_of_figures=PRIVACY,
         picture=picture(report),
         refusals=list(refusals(report)),
+        matrix=Matrix.of(report.learned, report.parties),
         learned=learned_by_observer(report),
         tasks_of=tasks_table(report),
         epsilon_table=epsilon_table,
         notes_of=notes_of,
         line_table=line_table,
         cap_table=cap_table,
-        noise_table=noise_table,
+        noise_picture=noise_picture,
         has_observers=any(part.ledger and part.ledger.by_this_job for part in report.parts),
         has_flips=any(each.mechanism == RANDOMIZED_RESPONSE for part in report.parts for each in part.noise),
         figure_table=figure_table(report),
         has_flipped_figures=any(each.on == "flips" for part in report.parts for each in part.figures),
         has_estimates=has_estimates(report),
         loss_figure=loss_figure(report),
-        seconds_figure=seconds_of(report),
         settings_table=settings_table(report),
         summaries=list(summaries(report)),
         versions_table=versions_table(report),
@@ -141,14 +140,11 @@ def leaks_of(report: JobReport) -> list[str]:
 
 def near_leaks(report: JobReport) -> str:
     """Where something about single labels or features showed without a guarantee, as a sentence; empty where nothing did."""
-    tasks = [
-        each.task
-        for each in report.learned
-        if each.learns == SOME
-        and (each.what == FEATURES or each.what == LABELS and each.labels == TRUE)
-        and each.form != PRIVATE
-    ]
-    return f" Something about single ones showed in {names_of(dict.fromkeys(tasks))}." if tasks else ""
+    single = [each for each in report.learned if each.learns == SOME and each.form != PRIVATE]
+    tasks = dict.fromkeys(
+        each.task for each in single if each.what == FEATURES or (each.what, each.labels) == (LABELS, TRUE)
+    )
+    return f" Something about single ones showed in {names_of(tasks)}." if tasks else ""
 
 
 def cards(report: JobReport) -> list[tuple[str, str, str]]:
@@ -156,6 +152,7 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
     statuses = sorted({part.status for part in report.parts})
     told = [line for part in report.parts if part.ledger for line in part.ledger.by_this_job]
     largest = max((float(line.epsilon) for line in told if line.relation == "replace_one"), default=None)
+    deltas = ", ".join(f"{delta:g}" for delta in sorted({line.delta for line in told}))
     leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
@@ -165,16 +162,11 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
         ("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
         (
             "epsilon",
-            NO_NUMBER if largest is None else f"ε = {rounded_up(largest) if math.isfinite(largest) else INFINITY}",
-            nothing if largest is None else "largest of one record or label against one observer, by this job",
+            NO_NUMBER if largest is None else f"ε = {epsilon_text(largest)}",
+            nothing if largest is None else f"largest against one observer, by this job, at delta {deltas}",
         ),
         ("private", f"{seconds:.0f} s", f"for {len(report.tasks)} tasks"),
     ]
-
-
-def short_epsilon(epsilon: float | str) -> str:
-    """An epsilon with six digits, rounded up; the sign of infinity where nothing is guaranteed."""
-    return epsilon_text(epsilon) if math.isfinite(float(epsilon)) else INFINITY
 
 
 def picture(report: JobReport) -> Markup:
@@ -220,9 +212,8 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
 
 def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
     """What each observer learned, leaks first, then by how much; parties in their order, whoever gets the model last."""
-    order = {EVERY: 0, SOME: 1, SUMS: 2, NOTHING: 3}
     found: dict[str, list[Learned]] = {}
-    for each in sorted(report.learned, key=lambda each: (not each.leaks, order[each.learns])):
+    for each in sorted(report.learned, key=strength):
         found.setdefault(each.observer, []).append(each)
     places = {party: place for place, party in enumerate(report.parties)}
     return [
@@ -232,40 +223,51 @@ def learned_by_observer(report: JobReport) -> list[tuple[str, list[Item]]]:
 
 
 def items_of(learned: list[Learned]) -> list[Item]:
-    """One item for each sentence, with all ways in which it came true; owners of whom the same was learned share one."""
-    by_sentence: dict[str, list[Learned]] = {}
+    """One item for each thing that was learned, in all tasks; owners of whom the same was learned in the same ways share one."""
+    things: dict[tuple[str, str], list[Learned]] = {}
     for each in learned:
-        by_sentence.setdefault(each.sentence, []).append(each)
-    alike: dict[tuple[str, str, tuple[str, ...]], list[Learned]] = {}
-    for first, *more in by_sentence.values():
-        before, _, after = first.sentence.rpartition(f" of {first.owner} ")
-        ways = tuple(dict.fromkeys(map(details_of, (first, *more))))
-        alike.setdefault((before, after, ways), []).append(first)
-    return [item_of(before, after, ways, owners) for (before, after, ways), owners in alike.items()]
+        things.setdefault((each.owner, each.sentence.removesuffix(f" in {each.task}")), []).append(each)
+    alike: dict[tuple[str, str, tuple[str, ...]], list[list[Learned]]] = {}
+    for (owner, sentence), same in things.items():
+        before, _, after = sentence.rpartition(f" of {owner}")
+        alike.setdefault((before, after if before else sentence, ways_of(same)), []).append(same)
+    return [item_of(before, after, ways, found) for (before, after, ways), found in alike.items()]
 
 
-def item_of(before: str, after: str, ways: tuple[str, ...], same: list[Learned]) -> Item:
-    first = same[0]
-    badge, kind = LEAK if first.leaks else (DEGREES[first.learns], KINDS[first.learns])
-    sentence = f"{before} of {names_of(each.owner for each in same)} {after}" if before else first.sentence
-    return Item(kind, badge, f"{capitalized(sentence)}.", ways)
+def item_of(before: str, after: str, ways: tuple[str, ...], found: list[list[Learned]]) -> Item:
+    tasks = names_of(dict.fromkeys(each.task for each in found[0]))
+    instead = "; ".join(dict.fromkeys(each.instead for each in found[0] if each.instead))
+    sentence = f"{before} of {names_of(same[0].owner for same in found)}{after}" if before else after
+    return Item(*badge(found[0][0]), f"{capitalized(sentence)} in {tasks}.", instead, ways)
 
 
-def details_of(each: Learned) -> str:
-    form = FORM_NAMES.get(each.form, each.form)
-    evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
-    instead = f" Next time, {each.instead}." if each.instead else ""
-    return f"{capitalized(each.message)} ({form}): {each.computes}.{instead} Evidence: {evidence}."
+def ways_of(learned: list[Learned]) -> tuple[str, ...]:
+    """In which ways something was learned, each with the tasks and the evidence."""
+    tasks: dict[str, dict[str, None]] = {}
+    for each in learned:
+        evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
+        way = f"{capitalized(each.message)} ({FORM_NAMES.get(each.form, each.form)}): {each.computes}. Evidence: {evidence}."
+        tasks.setdefault(way, {})[each.task] = None
+    return tuple(f"{names_of(named)}. {way}" for way, named in tasks.items())
 
 
 def tasks_table(report: JobReport) -> TextTable:
     """All tasks with their parties, and how they ended as far as this report knows."""
-    runs = {(run.task, run.role): run for part in report.parts for run in part.tasks}
-    rows = []
-    for task in report.tasks:
-        own = [run for (name, _), run in runs.items() if name == task.name]
-        ended = ", ".join(dict.fromkeys(ended_as(run.status) for run in own)) or "not in this report"
-        rows.append((task.name, task.component, task.stage, ", ".join(task.parties), ended))
+    ended: dict[str, list[str]] = {}
+    for part in report.parts:
+        for run in part.tasks:
+            spent = "" if run.seconds is None or run.status in NEVER_RAN else f" in {run.seconds:.1f} s"
+            ended.setdefault(run.task, []).append(f"{ended_as(run.status)}{spent} at {run.role} {part.party_id}")
+    rows = [
+        (
+            task.name,
+            task.component,
+            task.stage,
+            ", ".join(task.parties),
+            ", ".join(ended.get(task.name, ["not in this report"])),
+        )
+        for task in report.tasks
+    ]
     return TextTable(("task", "component", "stage", "parties", "ended as"), tuple(rows))
 
 
@@ -277,7 +279,7 @@ def epsilon_table(part: PartyPart) -> TextTable:
     rows: dict[tuple[str, ...], list[str]] = {}
     for line in part.ledger.by_this_job:
         in_all = by_all.get(key_of(line))
-        numbers = (short_epsilon(line.epsilon), NO_NUMBER if in_all is None else short_epsilon(in_all.epsilon))
+        numbers = (epsilon_text(line.epsilon), NO_NUMBER if in_all is None else epsilon_text(in_all.epsilon))
         cells = (line.dataset, line.unit, line.relation.replace("_", "-"), *numbers, f"{line.delta:g}")
         rows.setdefault(cells, []).append(line.observer)
     headings = ("of", "unit", "relation", "observers", "this job", "all jobs so far", "delta")
@@ -304,12 +306,18 @@ def notes_of(part: PartyPart) -> list[str]:
 
 
 def line_table(part: PartyPart) -> TextTable:
-    """The ledger's lines of this job without their notes."""
-    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses")
-    lines = [asdict(line) for line in part.ledger.lines] if part.ledger is not None else []
+    """The ledger's lines of this job; records that only the tasks tell are among them."""
+    names = ("source", "mechanism", "epsilon", "delta", "unit", "observer", "rounds", "records", "uses", "acts")
+    noise = {each.entry_id: {"acts": each.acts, "found": each.records} for each in part.noise}
+    lines = (
+        [{"acts": "", **asdict(line), **noise.get(line.entry_id, {})} for line in part.ledger.lines]
+        if part.ledger
+        else []
+    )
     for line in lines:
         line["mechanism"] = mechanism_name(line["mechanism"])
-    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
+        line["records"] = line["records"] or int(line.get("found") or 0)
+    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names)), "acts": "acts"})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
 
 
@@ -323,17 +331,6 @@ def cap_table(caps: Iterable[Cap]) -> TextTable:
     return table_of(map(asdict, caps), CAP_COLUMNS)
 
 
-def noise_table(noise: Iterable[Noise]) -> TextTable:
-    """Noise beside signal, one row for each ledger line."""
-    headings = ("no.", "mechanism", "noise", "signal", "signal / noise", "acts")
-    rows = []
-    for each in noise:
-        ratio = NO_NUMBER if each.ratio is None else f"{each.ratio:.3g}"
-        mechanism = mechanism_name(each.mechanism)
-        rows.append((str(each.entry_id), mechanism, each.noise, each.signal, ratio, each.acts))
-    return TextTable(headings, tuple(rows), frozenset(("no.", "signal / noise")))
-
-
 def has_estimates(report: JobReport) -> bool:
     return any(figure.estimate is not None for part in report.parts for figure in part.figures)
 
@@ -341,7 +338,7 @@ def has_estimates(report: JobReport) -> bool:
 def figure_table(report: JobReport) -> TextTable:
     """Measures of models; on flips and corrected, where any of them could be."""
     party = ("party",) if len(report.parts) > 1 else ()
-    corrected = ("on true labels, estimated", "standard error", "bias") if has_estimates(report) else ()
+    corrected = (ESTIMATED,) if has_estimates(report) else ()
     headings = (*party, "task", "rows", "measure", "measured on", "value", *corrected)
     rows = tuple(
         (*((part.party_id,) if party else ()), *figure_cells(figure))[: len(headings)]
@@ -352,9 +349,11 @@ def figure_table(report: JobReport) -> TextTable:
 
 
 def figure_cells(figure: Figure) -> tuple[str, ...]:
-    numbers = (figure.value, figure.estimate, figure.standard_error, figure.most_bias)
-    texts = (NO_NUMBER if number is None else f"{number:.3f}" for number in numbers)
-    return figure.task, figure.rows, figure.measure, figure.on, *texts
+    estimate = NO_NUMBER
+    if figure.estimate is not None:
+        bias = figure.most_bias if figure.rows == TRAINING_ROWS else 0.0
+        estimate = estimate_text(figure.estimate, figure.standard_error or 0.0, bias)
+    return figure.task, figure.rows, figure.measure, figure.on, f"{figure.value:.3f}", estimate
 
 
 def loss_figure(report: JobReport) -> Markup | None:
@@ -375,17 +374,6 @@ def loss_figure(report: JobReport) -> Markup | None:
         axis.legend(loc="best")
 
     return svg_drawing("loss", "Loss in each epoch", (9.6, 3.2), draw)
-
-
-def seconds_of(report: JobReport) -> Markup | None:
-    """Seconds of each task at each party of the report; None where nothing ended."""
-    bars = [
-        {"job": f"{run.role} {part.party_id}", "task": run.task, "seconds": run.seconds}
-        for part in report.parts
-        for run in part.tasks
-        if run.seconds is not None
-    ]
-    return seconds_figure(bars) if bars else None
 
 
 def settings_table(report: JobReport) -> TextTable:

@@ -79,21 +79,13 @@ class PartySpending:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A course, drawn."""
-
-    title: str
-    drawing: Markup
-    caption: str
-
-
-@dataclass(frozen=True)
 class PartySection:
-    """One party's part of the page, as text. ``shares`` are those of the caps, ``explanations`` those of the uses."""
+    """One party's part of the page, as text. Pictures have a title and a caption; ``shares`` are of the caps, ``explanations``
+    of the uses."""
 
     title: str
     nothing: str
-    pictures: list[Picture]
+    pictures: list[tuple[str, Markup, str]]
     caps: TextTable
     shares: list[float]
     totals: TextTable
@@ -221,7 +213,7 @@ def section(party: PartySpending, number: int) -> PartySection:
     )
 
 
-def picture(party: PartySpending, course: SpendingCourse, name: str) -> Picture:
+def picture(party: PartySpending, course: SpendingCourse, name: str) -> tuple[str, Markup, str]:
     """What counted against one cap along time, with the cap as a line, from the party's first use to its last."""
     line, tables = course.line, ", ".join(dict.fromkeys(course.tables))
     at = "" if line.delta is None else f" at delta {line.delta:g}"
@@ -234,7 +226,7 @@ def picture(party: PartySpending, course: SpendingCourse, name: str) -> Picture:
     def draw(axis: Axes) -> None:
         draw_course(axis, course, [use.time for use in party.uses])
 
-    return Picture(title, svg_drawing(name, f"{title}; {told}", SIZE, draw), f"{told[:1].upper()}{told[1:]}.{together}")
+    return title, svg_drawing(name, f"{title}; {told}", SIZE, draw), f"{told[:1].upper()}{told[1:]}.{together}"
 
 
 def draw_course(axis: Axes, course: SpendingCourse, times: list[float]) -> None:

@@ -104,27 +104,6 @@ def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
     axis.set_ylabel("loss")
 
 
-def seconds_figure(tasks: list[dict[str, Any]]) -> Markup:
-    """One bar for each of ``tasks``, {"job", "task", "seconds"}, one colour per job."""
-    jobs = list(dict.fromkeys(line["job"] for line in tasks))
-
-    def draw(axis: Axes) -> None:
-        for number, job in enumerate(jobs):
-            bars = [(place, line["seconds"]) for place, line in enumerate(tasks) if line["job"] == job]
-            places, seconds = zip(*bars)
-            drawn = axis.barh(places, seconds, 0.7, color=SERIES[number % len(SERIES)], label=job)
-            axis.bar_label(drawn, fmt="%.1f", padding=4, fontsize=10)
-        axis.set_yticks(range(len(tasks)), [line["task"] for line in tasks])
-        axis.invert_yaxis()
-        axis.grid(axis="y", visible=False)
-        axis.tick_params(axis="y", length=0)
-        axis.margins(x=0.08, y=0.02)
-        axis.set_xlabel("seconds")
-        axis.figure.legend(loc="outside upper left", ncols=max(1, min(4, len(jobs))))
-
-    return svg_drawing("seconds", "Seconds per task", (9.6, 1.4 + 0.3 * max(1, len(tasks))), draw)
-
-
 def _inlined(document: str, name: str, description: str) -> Markup:
     """The drawing without the XML head, its ids apart from those of other drawings, its ink the page's."""
     drawing = document[document.index("<svg") :]

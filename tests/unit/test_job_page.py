@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fate_dp.pipelines.jobs.text_tables import ESTIMATED
 from fate_dp.pipelines.report.dag_picture import BOX_HEIGHT, Box, Layout, dag_svg
 from fate_dp.pipelines.report.job_documents import document_text
 from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, JobReport, Learned, PartyPart, TaskRun
@@ -18,6 +19,7 @@ from fate_dp.pipelines.report.job_figures import Figure
 from fate_dp.pipelines.report.job_ledger import Cap, LedgerLine, PartyLedger, Told
 from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
 from fate_dp.pipelines.report.job_page import notes_of, report_html, summary, write_report
+from fate_dp.pipelines.report.matrix import Matrix
 from fate_dp.privacy.events import PROCESS_NAMES
 from tests.board.browser import Browser, missing_program
 
@@ -135,7 +137,7 @@ def test_what_one_learns_in_several_ways_is_said_once_with_all_of_them():
     page = report_html(replace(report, learned=(again[0], seen, again[1])))
     assert page.count("Host 10000 learns the score of every row in train_0.") == 1
     assert "(in the clear): by asking. Evidence: by asking." in page and "(in the clear): by counting." in page
-    assert page.count("<b>every record</b>") == 1 and page.count("<b>aggregates</b>") == 1
+    assert page.count("<li ") == 2 and page.count("<summary>How, and the evidence</summary>") == 2
 
 
 def test_what_one_learns_of_several_parties_alike_is_said_once_of_all_of_them():
@@ -148,9 +150,48 @@ def test_what_one_learns_of_several_parties_alike_is_said_once_of_all_of_them():
 
     learned = (of("guest 9", "a"), of("host 10", "a"), of("host 11", "a"), of("host 11", "b"))
     page = report_html(replace(report, learned=learned))
-    assert "<div>Host 1 learns aggregates of the features of guest 9 and host 10 in train_0.<span>" in page
-    assert page.count("<div>Host 1 learns aggregates of the features of host 11 in train_0.<span>") == 1
+    assert "<div>Host 1 learns aggregates of the features of guest 9 and host 10 in train_0.<details>" in page
+    assert page.count("<div>Host 1 learns aggregates of the features of host 11 in train_0.<details>") == 1
     assert page.count("(in the clear): a. ") == 2 and page.count("(in the clear): b. ") == 1
+
+
+def test_what_one_learns_in_several_tasks_is_one_line_and_what_it_cannot_read_is_folded():
+    (seen,) = report_of(unknown=()).learned
+
+    def at(task, learns):
+        sentence = f"host 10000 {learns} the labels of guest 9999 in {task}"
+        return replace(seen, task=task, learns=learns, sentence=sentence, instead="")
+
+    page = report_html(report_of(unknown=(), learned=(at("a", "sums"), at("b", "sums"), at("c", "nothing"))))
+    shown, _, folded = page.partition("What it received and cannot read")
+    assert "<div>Host 10000 sums the labels of guest 9999 in a and b.<details>" in shown and "in c." not in shown
+    assert "a and b. A train_0 (in the clear)" in shown and "<div>Host 10000 nothing the labels" in folded
+
+
+def test_the_matrix_has_the_most_of_each_asset_by_observer_and_owner():
+    (seen,) = report_of().learned
+    flips = replace(seen, labels="flipped", epsilon=2.0)
+    learned = (
+        replace(seen, learns="sums", form="differentially_private"),
+        replace(seen, learns="sums"),
+        replace(flips, learns="every"),
+        replace(flips, learns="nothing"),
+        replace(seen, observer="whoever gets the model", what="features", learns="sums", form="differentially_private"),
+        replace(seen, observer="guest 9999", owner="host 10000", what="ids", learns="every", leaks=True),
+    )
+    matrix = Matrix.of(learned, ("guest 9999", "host 10000", "arbiter 1"))
+    assert matrix.assets == ("labels", "features", "record ids")
+    rows = {
+        observer: [[(each.degree, each.of) for each in cells] for cells in assets] for observer, assets in matrix.rows
+    }
+    assert list(rows) == ["guest 9999", "host 10000", "arbiter 1", "whoever gets the model"]
+    assert rows["host 10000"][0] == [
+        ("every record", "flipped ones of guest 9999, epsilon 2"),
+        ("aggregates", "true ones of guest 9999"),
+    ]
+    assert rows["guest 9999"] == [[], [], [("LEAK: every record", "of host 10000")]]
+    assert rows["whoever gets the model"][1] == [("aggregates with noise", "of guest 9999")]
+    assert rows["arbiter 1"] == [[], [], []] and Matrix.of((), ("a",)) == Matrix((), (("a", ()),))
 
 
 def test_single_labels_that_showed_are_named_beside_the_verdict():
@@ -182,6 +223,52 @@ def test_a_report_says_whose_it_is_and_what_others_would_add():
     assert "Host 10000 keeps no ledger here" in report_html(joined)
 
 
+def test_no_estimate_is_told_beyond_its_range():
+    report = report_of()
+    (figure,) = report.parts[0].figures
+    for rows, bias, told in (
+        ("training rows", 0.05, "1.000 (0.909 to 1.000)"),
+        ("training rows", None, "1.000 (0.959 to 1.000, or less)"),
+        ("predicted rows", None, "1.000 (0.959 to 1.000)"),
+    ):
+        beyond = replace(figure, rows=rows, estimate=1.025, standard_error=0.0336, most_bias=bias)
+        page = report_html(replace(report, parts=(replace(report.parts[0], figures=(beyond,)),)))
+        assert f">{told}</td>" in page
+
+
+def test_every_noised_line_has_its_records_and_a_picture_of_its_own():
+    steps = line(
+        "PoissonSampledGaussian",
+        {"noise_multiplier": 2.0, "sampling_probability": 0.25},
+        entry_id=4,
+        records=0,
+        rounds=8,
+    )
+    counts = line(
+        "Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "any"}, entry_id=5, relation="replace_one"
+    )
+    exact = line("joint scores", {}, entry_id=6, epsilon="infinity")
+    lines, told = (
+        (line(), steps, counts, exact),
+        [{"noise over what one record moves": 2.0, "records of all parties": 640}],
+    )
+    noise = tuple(noise_of(each, told) for each in lines)
+    assert [(each.records, each.moved) for each in noise] == [(1000, None), (640, 0.5), (1000, None), (1000, None)]
+    report = report_of()
+    page = report_html(
+        replace(report, parts=(replace(report.parts[0], ledger=PartyLedger(lines, (), (), ()), noise=noise),))
+    )
+    pictures = re.findall(
+        r'<svg role="img" aria-label="([^"]*)" class="figure"', page.partition("Does the noise act?")[2]
+    )
+    assert pictures[:3] == [
+        "Who held one label&#39;s value for a coin toss may be 73.1\N{NO-BREAK SPACE}% sure of it afterwards, at most",
+        "One release with one label, and another in its place: at most 0.5 standard deviations of the noise apart",
+        "Who held one label&#39;s value for a coin toss may be 73.1\N{NO-BREAK SPACE}% sure of it afterwards, at most",
+    ]
+    assert page.count('data-heading="records" class="number">640<') == 1
+
+
 def test_a_job_that_charged_nothing_is_not_said_to_have_released_nothing():
     report = report_of(leaks=True)
     for ledger in (None, PartyLedger((), (), (), ())):
@@ -198,7 +285,7 @@ def test_estimates_have_columns_and_a_word_only_where_there_are_any():
     def page(*figures):
         return report_html(replace(report, parts=(replace(report.parts[0], figures=figures),)))
 
-    estimated, looks_worse = "on true labels, estimated</th>", "A measure on flips looks worse"
+    estimated, looks_worse = f"{ESTIMATED}</th>", "A measure on flips looks worse"
     assert (
         estimated in page(figure) and looks_worse in page(figure) and "Where the rate of flips is known" in page(figure)
     )
@@ -210,11 +297,11 @@ def test_estimates_have_columns_and_a_word_only_where_there_are_any():
 def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_any():
     report = report_of()
     flips = report_html(report)
-    assert "<td>randomized response</td>" in flips and "How many labels were really flipped" in flips
+    assert ">randomized response</td>" in flips and "How many labels were really flipped" in flips
     steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25}, unit="record")
     part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
     page = report_html(replace(report, parts=(part,)))
-    assert page.count("<td>Poisson Sampled Gaussian</td>") == 2 and "really flipped" not in page
+    assert page.count(">Poisson Sampled Gaussian</td>") == 1 and "really flipped" not in page
 
 
 def test_a_task_that_never_began_is_no_failed_one_and_commands_in_a_refusal_are_code():
@@ -226,7 +313,11 @@ def test_a_task_that_never_began_is_no_failed_one_and_commands_in_a_refusal_are_
     )
     page = report_html(replace(report, never_ran=("train_0",), parts=(replace(report.parts[0], tasks=runs),)))
     assert page.count('class="task failed"') == 1 and page.count('class="task elsewhere"') == 1
-    assert "or one that never began: train_0." in page and "<td>never begun</td>" in page and "waiting" not in page
+    assert (
+        "or one that never began: train_0." in page
+        and ">never begun at guest 9999</td>" in page
+        and "waiting" not in page
+    )
     assert "see <code>fate-dp cap &lt;x&gt;</code>." in page
 
 
@@ -345,6 +436,9 @@ def test_noise_on_sums_of_labels_and_on_counts_is_told_without_a_clip():
         and of_labels.signal == "sums of labels times features over 1000 records"
     )
     of_counts = noise_of(line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record"), [])
+    bare = line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record", records=0)
+    assert noise_of(bare, [{"rows of this party": 400}]).signal == "counts by bin over 400 records"
+    assert noise_of(bare, []).signal == "counts by bin over records, how many is not known"
     assert "counts by bin" in of_counts.signal and (of_labels.ratio, of_counts.ratio) == (500.0, 500.0)
     of_vectors = noise_of(line("Gaussian", {"noise_multiplier": 2.0}, unit="record"), [])
     for found, clipped in ((of_labels, False), (of_counts, False), (of_vectors, True)):
@@ -399,7 +493,9 @@ def test_no_screen_from_360_to_1920_pixels_is_scrolled_sideways(tmp_path):
             frame.style = `border:0;width:${width}px;height:800px`;
             frame.contentDocument.open(); frame.contentDocument.write(html); frame.contentDocument.close();
             const root = frame.contentDocument.documentElement;
-            const found = [root.clientWidth, root.scrollWidth, frame.contentDocument.querySelectorAll(".dag .task").length];
+            const cut = [...frame.contentDocument.querySelectorAll(".scroll")].filter(
+                each => each.querySelector("table") && each.scrollWidth > each.clientWidth);
+            const found = [root.clientWidth, root.scrollWidth + cut.length, frame.contentDocument.querySelectorAll(".dag .task").length];
             frame.remove();
             return found;
         });

@@ -12,6 +12,7 @@ from recorded_job import (
     ARBITER,
     GUEST,
     HOST,
+    HOST_DATA,
     HOST_PURPOSE,
     JOB,
     OTHER_JOB,
@@ -201,6 +202,23 @@ def test_a_step_of_several_jobs_is_told_for_one_of_them(folder):
     assert ledger.entries(job_id="none") == [] and ledger.totals(job_id="none") == []
 
 
+def test_totals_stand_at_the_delta_that_the_job_asked_for_with_names_of_tables(report, recorded, folder):
+    """Noise on labels has no epsilon at delta 0, and is told at that delta as well."""
+    ledger = Ledger(folder / "party-10000" / "ledger.sqlite")
+    ledger.remember_dataset(HOST_DATA, ["x"], records=[b"a" * 16], key_id="k", tables=["bank/payments"])
+    more = {"cap": BudgetCap(9, 1e-6), "fingerprint": "f", "task_id": "t", "job_id": JOB}
+    ledger.record(dataset=HOST_DATA, event=STEP, release_key="s", **more)
+    noise = replace(STEP, unit="label", relation="replace_one")
+    ledger.record(dataset=f"labels of {HOST_DATA}", event=noise, release_key="l", **more)
+    recorded.dag["tasks"]["dp_hetero_lr_0"]["parameters"]["privacy"] = {"delta": "1e-09"}
+    found = report("10000").parts[0].ledger
+    told = {line.dataset: (line.epsilon, line.delta) for line in found.by_this_job if line.observer == "server"}
+    assert set(told) == {"bank/payments", "labels of bank/payments"}
+    assert all(epsilon != "infinity" and delta == 1e-9 for epsilon, delta in told.values())
+    assert {line.delta for line in found.lines if line.mechanism == STEP.mechanism} == {1e-9}
+    assert "columns:" not in document_text(report("10000"))
+
+
 def test_noise_stands_beside_its_signal(report):
     (flips,) = report().parts[0].noise
     assert flips.acts == "yes" and flips.ratio == pytest.approx(2.71828, rel=1e-4)
@@ -283,6 +301,7 @@ def test_reports_that_do_not_fit_are_not_joined(report, tmp_path):
         ),
         (lambda document: document["parts"][0]["ledger"]["lines"][0].update(epsilon="x"), "was altered"),
         (lambda document: document["learned"][0].update(learns="all"), "was altered"),
+        (lambda document: document["parts"][0]["noise"][0].update(entry_id=99), "was altered"),
         (lambda document: document["tasks"][0].update(reads=["psi_0"]), "must stand behind"),
         (lambda document: document.update(created="yesterday"), "created"),
     ],

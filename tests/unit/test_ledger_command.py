@@ -143,13 +143,17 @@ def test_a_delta_that_is_none_is_refused_in_one_sentence(home, capsys, delta):
         (2, "2"),
         (2.0, "2"),
         (0.1, "0.1"),
-        (2.3456781, "2.34568"),
-        (2.3456701, "2.34568"),
-        (3.0000001, "3.00001"),
+        (0.125, "0.125"),
+        (0.1 + 0.2, "0.3"),
+        (0.430784, "0.44"),
+        (0.499717, "0.5"),
+        (2.3456781, "2.35"),
+        (3.0000001, "3.01"),
+        (0.0012345, "0.0013"),
         ("infinity", "infinity"),
         (0.0, "0"),
-        (123456.2, "123457"),
+        (123456.204, "123456.21"),
     ],
 )
-def test_a_shown_epsilon_is_never_below_the_true_one(epsilon, text):
+def test_a_computed_epsilon_has_two_digits_and_is_never_below_the_true_one(epsilon, text):
     assert epsilon_text(epsilon) == text

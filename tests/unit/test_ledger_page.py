@@ -193,6 +193,18 @@ def test_what_has_no_guarantee_is_told_apart(page):
     assert re.search(r"5 uses without a guarantee", text_of(page))
 
 
+def test_noise_on_the_labels_of_records_has_a_cap_and_a_picture_with_its_tables_name(home):
+    """The account of a dataset's labels is no label source that a policy could declare."""
+    ledger = ledger_of(home, "10000")
+    noise = Event(Laplace(2.0), "label", REPLACE_ONE, ("model",))
+    more = {"cap": CAP, "job_id": "j", "task_id": "t", "fingerprint": "f"}
+    for dataset in (columns_name(COLUMNS), UNNAMED):
+        ledger.record(dataset=f"labels of {dataset}", event=noise, release_key=dataset, **more)
+    told = text_of(section_of(page_of(home), "10000"))
+    assert "bank/payments labels, epsilon 0.5 3 2.5 0 declared" in told
+    assert f"{UNNAMED} labels, epsilon 0.5 8 7.5 0 default" in told
+
+
 def test_a_picture_for_each_cap_that_is_spent_has_a_title_and_the_cap(page):
     labels = [unescape(label) for label in re.findall(r'<svg role="img" aria-label="(.*?)"', page)]
     assert [unescape(title) for title in re.findall(r"<svg [^>]*><title>(.*?)</title>", page)] == labels

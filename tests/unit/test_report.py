@@ -55,7 +55,7 @@ def example_result(folder, solver="cross_product"):
     protocol = component_guarantee(demo.COMPONENT).protocol(solver)
     jobs = ("train", "predict", "baseline")
     return {
-        "schema": "fate-dp/demo-result/3",
+        "schema": "fate-dp/demo-result/4",
         "created": "2025-01-01T09:04:11+00:00",
         "fate_dp_version": "0.2.0",
         "fate_version": "2.2.0",
@@ -87,7 +87,7 @@ def example_result(folder, solver="cross_product"):
         "privacy": {
             "protocol": json.loads(json.dumps({"component": demo.COMPONENT, **asdict(protocol)})),
             "epsilon_per_observer": demo.guarantees(protocol, 2),
-            "score_releases": [{"party": "host 10000", "released": 2, "cap": 5}],
+            "score_releases": [{"party": "host 10000", "table": "table demo/host", "released": 2, "cap": 5}],
         },
         "ledgers": example_ledgers(folder),
         "seconds": {
@@ -187,16 +187,19 @@ def test_report_needs_nothing_else(result, tmp_path):
 
 
 def test_report_holds_every_figure(page, result):
-    assert page.count("<svg ") == 3
+    assert page.count("<svg ") == 2
     for model in result["models"].values():
         assert model["title"] in page
-        assert all(f'<td class="number">{model["metrics"][name]:.3f}</td>' for name in tables.METRICS)
+        assert all(f'class="number">{model["metrics"][name]:.3f}</td>' in page for name in tables.METRICS)
         assert report.percent(model["metrics"]["accuracy"]) in page
     for line in result["privacy"]["epsilon_per_observer"]:
         assert escape(line["note"]) in page
     for line in result["seconds"]["tasks"]:
-        assert f">{line['task']}</text>" in page and f">{line['seconds']:.1f}</text>" in page
-    assert "kept with probability 88.1\N{NO-BREAK SPACE}%" in page and "2 of at most 5 times" in page
+        assert f">{line['task']}</td>" in page and f">{line['seconds']:.1f}</td>" in page
+    assert (
+        "kept with probability 88.1\N{NO-BREAK SPACE}%" in page
+        and "of table demo/host from 2 of at most 5 models" in page
+    )
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -285,11 +288,16 @@ def test_no_two_elements_of_the_page_share_an_id(page):
 
 
 @pytest.mark.parametrize(
-    "difference, words",
-    [(0.031, "3.1 percentage points more than"), (-0.0078, "0.8 percentage points less than"), (1e-5, "as much as")],
+    "accuracy, other, rows, words",
+    [
+        (0.938, 0.93, 129, "as good as"),
+        (1.0, 0.992, 129, "as good as"),
+        (0.93, 0.938, 100_000, "1 percentage points worse than"),
+        (0.9, 0.6, 129, "30 percentage points better than"),
+    ],
 )
-def test_comparison_in_words(difference, words):
-    assert report.comparison(difference) == words
+def test_a_difference_that_chance_makes_is_none_in_words(accuracy, other, rows, words):
+    assert report.comparison(accuracy, other, rows) == words
 
 
 def test_terminal_shows_metrics_guarantees_and_times(result):
@@ -317,9 +325,9 @@ def test_narrow_terminal_keeps_every_number(result):
 
 def test_the_report_has_the_figures_on_flips_beside_the_corrected_ones(result, page):
     assert tables.training_table(result).rows == (
-        ("accuracy", "0.854", "0.965", "0.023", "0.031"),
-        ("AUC", "0.870", "1.002", "0.020", "unknown"),
-        ("KS", "0.721", "0.971", "0.040", "0.021"),
+        ("accuracy", "0.854", "0.965 (0.888 to 1.000)"),
+        ("AUC", "0.870", "1.000 (0.964 to 1.000, or less)"),
+        ("KS", "0.721", "0.971 (0.871 to 1.000)"),
     )
     assert "on true labels, estimated" in page and "0.965" in page
 
