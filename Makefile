@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -246,6 +246,10 @@ component-yaml: install
 	for name in $(notdir $(patsubst %/component.py,%,$(wildcard components/*/component.py))); do \
 	  PYTHONHASHSEED=0 $(BIN)/python -m fate.components component desc --name $$name --save pipelines/clients/$$name.yaml; \
 	done
+
+# FATE's parameters for clients without FATE; a test holds the committed file to the FATE that is installed.
+fate-parameters: install
+	$(BIN)/python -m tests.pages.fate_parameters components/disclosure/fate_parameters.json
 
 $(DOCS)/.installed: docs/requirements.txt
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)

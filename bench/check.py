@@ -6,20 +6,29 @@ A job agrees where the exit status and all statements about single records (who,
 those of the table, none more and none less. Statements of the table that a recorded transcript also shows are counted
 from tests/check/transcripts.yaml, which names the command that recorded each.
 
-The last line printed is one JSON object: `jobs`, `agreement` (the share of jobs that agree), `statements`, `shown`.
+Jobs are those of tests/check/dags and their variants, for which `check_variants` says what follows from the table. Settings on which
+statements depend are spelled in every way that FATE's classes take; each must have the verdict of its plain spelling.
+
+The last line printed is one JSON object: `jobs`, `agreement` (the share of jobs that agree), `statements`, `shown`, `spellings` (settings
+that were spelled in every way), `spellings_agree` (the share of them), `cells` (statements of the catalogue) and `cells_with_evidence`
+(the share that cites ``transcript KEY`` or ``test NODE``, which must be there).
 """
 
+import ast
+import copy
 import json
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
 import yaml
 
+from bench.check_variants import of_fate, spelled, variants_of
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure.declaration import EVERY, LABELS, MODEL, SOME
+from fate_dp.components.disclosure.declaration import EVERY, LABELS, MODEL, SOME, catalogue, disclosure_of
 from fate_dp.components.disclosure.tracing import Walk, flat, trace
-from fate_dp.components.disclosure.verdicts import status
-from fate_dp.pipelines.jobs.job_plans import plan_of_file
+from fate_dp.components.disclosure.verdicts import status, told
+from fate_dp.pipelines.jobs.job_plans import plan_of_document, plan_of_file
 
 FOLDER = Path(__file__).parent.parent / "tests" / "check"
 
@@ -98,6 +107,65 @@ def comparisons(folder=FOLDER):
     ]
 
 
+def variant_comparisons(folder=FOLDER):
+    """One for every variant of every job of the table."""
+    table = yaml.safe_load((folder / "verdicts.yaml").read_text())
+    return [
+        compare(f"{name}, {kind}", lines, plan_of_document(dag, kind))
+        for name in sorted(table)
+        for kind, dag, lines in variants_of(plan_of_file(folder / "dags" / f"{name}.yaml").dag, table[name])
+    ]
+
+
+def spelling_comparisons(folder=FOLDER):
+    """{component and setting: whether every job of the table with it has, in all spellings, the verdict of the plain one}."""
+    plans = [plan_of_file(path) for path in sorted((folder / "dags").glob("*.yaml"))]
+    return {
+        f"{component} {setting}": all(
+            len({verdict(plan, component, given) for given in (plain, *ways)}) == 1
+            for plan in plans
+            if any(task["component_ref"] == component for task in plan.dag["tasks"].values())
+        )
+        for component, setting, plain, ways in spelled()
+    }
+
+
+def verdict(plan, component, given):
+    """The verdict on a job in which all tasks of a component have these parameters as well."""
+    dag = copy.deepcopy(plan.dag)
+    for task in of_fate(dag).values():
+        if task["component_ref"] == component:
+            before = task.get("parameters") or {}
+            task["parameters"] = {
+                **before,
+                **{
+                    name: {**before[name], **value} if isinstance(value, dict) and before.get(name) else value
+                    for name, value in given.items()
+                },
+            }
+    disclosure = trace(JobPlan(dag))
+    return (status(disclosure), *map(told, disclosure.sights))
+
+
+def evidence_of(shown, folder=FOLDER):
+    """Whether a statement cites a recorded transcript, or a test, that is there."""
+    keys = {entry.get("key") for entry in yaml.safe_load((folder / "transcripts.yaml").read_text())}
+    for place in shown.evidence:
+        kind, _, cited = place.partition(" ")
+        path, _, name = cited.partition("::")
+        if kind == "transcript" and cited in keys or kind == "test" and name.partition("[")[0] in names_in(path):
+            return True
+    return False
+
+
+@cache
+def names_in(path):
+    """Names of the functions of a file of this project; none where there is no such file."""
+    file = FOLDER.parents[1] / path
+    tree = ast.parse(file.read_text(encoding="utf-8")) if file.is_file() else ast.Module([], [])
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
 def compare(name, lines, plan):
     disclosure = trace(plan)
     read = frozenset(
@@ -143,7 +211,10 @@ def main():
     from rich.console import Console
     from rich.table import Table
 
-    found, recorded = comparisons(), transcripts()
+    found, recorded = [*comparisons(), *variant_comparisons()], transcripts()
+    spellings = spelling_comparisons()
+    cells = [(name, shown) for name in catalogue() for shown in disclosure_of(name).shows]
+    evident = [shown for _, shown in cells if evidence_of(shown)]
     drawn = Table(title="Jobs: the checker beside the table")
     for heading in ("job", "statements", "shown by a transcript", "exit", "agrees"):
         drawn.add_column(heading)
@@ -160,11 +231,17 @@ def main():
     for job in found:
         for line in job.differences:
             console.print(f"{job.name}: {line}", markup=False)
+    for name in (name for name, agrees in spellings.items() if not agrees):
+        console.print(f"{name}: another verdict in another spelling", markup=False)
     figures = {
         "jobs": len(found),
         "agreement": round(sum(job.agrees for job in found) / len(found), 4),
         "statements": sum(len(job.read) for job in found),
         "shown": shown,
+        "spellings": len(spellings),
+        "spellings_agree": round(sum(spellings.values()) / len(spellings), 4),
+        "cells": len(cells),
+        "cells_with_evidence": round(len(evident) / len(cells), 4),
     }
     print(json.dumps({"bench": "check", "figures": figures}))
 

@@ -11,8 +11,11 @@ from typing import Any
 from fate.components.core import cpn
 from fate.components.core.params import Parameter as FateParameter
 
+from ..disclosure.declaration import disclosure_of, joined_roles
+from .federation import Context, Document
 from .job_files import JobFiles
 from .parameters import Parameter, parameters_of, settings_of
+from .preflight import Refused
 from .vocabulary import OLD_NAMES, refuse_old_names
 
 
@@ -40,18 +43,40 @@ def with_parameters(
     component = stage.__module__.split(".")[-2:][0]
     known = {each.name for declared in taken.values() for each in declared}
 
+    def resolve(values: Mapping[str, object]) -> Document:
+        """What settings come to that follow from others where nobody gives them; raises ValueError for those that do not fit."""
+        made = [
+            (kind, {each.name: values.get(each.name) for each in taken[argument]}) for argument, kind in kinds.items()
+        ]
+        found = [settings_of(kind, own).resolved() for kind, own in made if hasattr(kind, "resolved")]
+        return {name: value for each in found for name, value in each.items()}
+
     @wraps(stage)
-    def called(ctx: object, role: object, **given: object) -> object:
+    def called(ctx: Context, role: object, **given: object) -> object:
         # FATE passes over what it does not know; a task that predicts may still carry what its training was given.
         if component in OLD_NAMES and (files := JobFiles.of_this_task()):
             refuse_old_names(component, known, files.given())
+        refuse_joined_roles(component, stage.__name__, ctx, lambda: {**given, **resolve(given)})
         for argument, declared in taken.items():
             values = {each.name: given.pop(each.name, each.shown_default) for each in declared}
             given[argument] = values if argument in whole else settings_of(kinds[argument], values)
         return stage(ctx, role, **given)
 
+    called.resolve = resolve  # type: ignore[attr-defined]
     called.__signature__ = signature.replace(parameters=list(_expanded(signature, taken)))  # type: ignore[attr-defined]
     return called
+
+
+def refuse_joined_roles(component: str, stage: str, ctx: Context, settings: Callable[[], Mapping[str, object]]) -> None:
+    """Refuse at every party, before any message, one party in roles that the component's guarantee keeps apart.
+
+    All parties read the same list of parties, so that all refuse.
+    """
+    declared = disclosure_of(component)
+    if declared is not None and declared.apart:
+        sentence = joined_roles(declared, ctx.federation.parties, stage, settings())
+        if sentence is not None:
+            raise Refused(sentence)
 
 
 def _declares(annotation: object) -> bool:

@@ -75,7 +75,7 @@ def data_inputs(task: Document) -> Document:
 
 def producers(channels: Document) -> list[str]:
     """The tasks whose output an input reads; rows of a table that was uploaded have none."""
-    return [output["producer_task"] for output in outputs_read(channels)]
+    return [output["producer_task"] for output in outputs_read(channels) if "producer_task" in output]
 
 
 def outputs_read(channels: Mapping[str, object]) -> list[Document]:

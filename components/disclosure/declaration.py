@@ -12,7 +12,7 @@ functions of many rows at once. ``nothing``: only what cannot be computed from, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,8 @@ COMPONENTS = Path(__file__).parent.parent
 CATALOGUE = Path(__file__).parent / "catalogue"
 LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
 EVERY, SOME, SUMS, NOTHING = LEARNS = ("every", "some", "sums", "nothing")
-FORMS = ("clear", "masked", "encrypted_blinded", "encrypted_unblinded", "aggregated", "differentially_private")
+PRIVATE = "differentially_private"
+FORMS = ("clear", "masked", "encrypted_blinded", "encrypted_unblinded", "aggregated", PRIVATE)
 ROLES = ("guest", "host", "arbiter")
 SHUFFLER = "shuffler"
 """Of a task with the setting ``shuffler`` the host that it names, which holds no rows: it is not one of role host there."""
@@ -34,6 +35,8 @@ MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")
 RECORDS = "records"
 INPUT, TRUE, FLIPPED, NO_LABELS = CARRIED = ("input", "true", "flipped", "none")
+ANYTHING = object()
+"""The value of a setting that nobody can tell: every condition on it holds."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Shown:
         when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens: a list of them,
             ``{not: [...]}`` for all others, ``{is: mapping}``, or ``{below: SETTING}`` for numbers below another setting.
         inputs: data inputs whose rows it concerns; if empty, those that are trained on or passed through.
+        also: roles that the observer must play as well: what it computes from all that the same party sees in them.
         attack: a script that shows it, if one does.
         instead: what to do about it.
     """
@@ -66,6 +70,7 @@ class Shown:
     stages: tuple[str, ...] = ()
     when: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     attack: str = ""
     instead: str = ""
 
@@ -94,6 +99,24 @@ class Mixing:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """That the guarantee of a component rests on a party which plays one role and none of some others.
+
+    Attributes:
+        role: that the party plays.
+        others: that it must not play.
+        why: what it would have otherwise, a clause.
+        stages, when: as of `Shown`.
+    """
+
+    role: str
+    others: tuple[str, ...]
+    why: str
+    stages: tuple[str, ...] = ()
+    when: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ComponentDisclosure:
     """All that a component shows, and what the tables that it writes depend on.
 
@@ -104,6 +127,7 @@ class ComponentDisclosure:
             on its own id and the ids of other parties, as behind psi: a person who leaves one party's table leaves all of them,
             which is the one record less that add-or-remove means.
         known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
+        apart: roles that one party must not play together.
     """
 
     component: str
@@ -113,6 +137,7 @@ class ComponentDisclosure:
     rows: tuple[Mixing, ...]
     shows: tuple[Shown, ...]
     known: Mapping[str, Any] = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
 
 
 RULES = declared.Rules(
@@ -120,6 +145,9 @@ RULES = declared.Rules(
         "what": ASSETS,
         "of": ROLES,
         "to": (*ROLES, SHUFFLER, MODEL),
+        "role": (*ROLES, SHUFFLER),
+        "others": (*ROLES, SHUFFLER),
+        "also": ROLES,
         "form": FORMS,
         "learns": LEARNS,
         "stages": STAGES,
@@ -152,7 +180,11 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument.of(f"component in {where}", found.component, repr(component))
-    stated = [*(each.when for each in found.rows), *(each.when for each in found.shows)]
+    stated = [
+        *(each.when for each in found.rows),
+        *(each.when for each in found.shows),
+        *(each.when for each in found.apart),
+    ]
     for field_name, conditions in (("known", found.known), *(("when", when) for when in stated)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
@@ -175,6 +207,8 @@ def fits(when: Mapping[str, object], settings: Mapping[str, object]) -> bool:
 
 
 def _holds(condition: Any, value: Any, settings: Mapping[str, Any]) -> bool:
+    if value is ANYTHING:
+        return True
     match condition:
         case {"not": values}:
             return value not in values
@@ -185,6 +219,36 @@ def _holds(condition: Any, value: Any, settings: Mapping[str, Any]) -> bool:
             # What is no number decides nothing: the statement is taken to hold.
             return not (is_real(value) and is_real(limit)) or value < limit
     return value in condition
+
+
+def roles_played(parties: Iterable[tuple[str, str]], shufflers: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By party the roles that it plays in a task, a host of ``shufflers`` that of the shuffler."""
+    found: dict[str, tuple[str, ...]] = {}
+    for role, party_id in parties:
+        plays = SHUFFLER if role == "host" and party_id in shufflers else role
+        found[party_id] = (*found.get(party_id, ()), plays)
+    order = (*ROLES, SHUFFLER)
+    return {
+        each: tuple(sorted(plays, key=lambda role: order.index(role) if role in order else -1))
+        for each, plays in found.items()
+    }
+
+
+def joined_roles(
+    declared: ComponentDisclosure, parties: Iterable[tuple[str, str]], stage: str, settings: Mapping[str, object]
+) -> str | None:
+    """Why a component of ours refuses a party that plays several roles in its task, one sentence; None where it does not."""
+    played = roles_played(parties, {str(settings.get(SHUFFLER))})
+    for rule in declared.apart:
+        if (not rule.stages or stage in rule.stages) and fits(rule.when, settings):
+            for party_id, plays in played.items():
+                others = [role for role in plays if role in rule.others]
+                if rule.role in plays and others:
+                    return (
+                        f"The {rule.role} of {declared.component} must be another party than {' and '.join(rule.others)}, got party "
+                        f"{party_id} as {rule.role} and {' and '.join(others)}: {rule.why}."
+                    )
+    return None
 
 
 def catalogue() -> tuple[str, ...]:

@@ -1,24 +1,27 @@
 """Follow labels, features, ids and scores through the DAG of a job, ours or FATE's own, and say who learns what.
 
 A job's tasks are walked in the order of their data. What a table's label column holds (true labels, or flips of label_flip)
-goes from output to input as the declarations say; every statement of a task's declaration (`Shown`) becomes one `Sight` for
-each observer and owner among the task's parties. What another job did to a table before is not seen: a table that is read
+goes from output to input as the declarations say, at each party by itself; every statement of a task's declaration (`Shown`)
+becomes one `Sight` for each observer and owner among the task's parties. An observer is a party, whatever roles it plays: it
+sees what all of them see, and nobody observes itself. What another job did to a table before is not seen: a table that is read
 is taken to hold true labels. Nothing is run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
-from ..common.federation import Document
-from ..common.job_files import JobPlan, data_inputs, outputs_read, producers
+from ..common.federation import Document, PartyId
+from ..common.job_files import JobPlan, data_inputs
 from ..common.vocabulary import with_new_names
+from .channels import ELSEWHERE, in_order, inputs, inputs_from, is_among, parties_of, read_at, sources
 from .declaration import (
+    ANYTHING,
     EVERY,
     FEATURES,
     FLIPPED,
@@ -26,40 +29,57 @@ from .declaration import (
     LABELS,
     MODEL,
     NO_LABELS,
+    PRIVATE,
     ROLES,
     SHUFFLER,
+    SOME,
     TRUE,
     ComponentDisclosure,
     Mixing,
     Shown,
     disclosure_of,
     fits,
+    joined_roles,
+    roles_played,
 )
+from .reading import Reading, parameters_of, read
 
 NOT_GIVEN = object()
 UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depend on")
-HOST = "host"
-LOCAL = "local"
-"""FATE's name for the party of a task that runs at one party alone."""
+GUEST, HOST, LOCAL = "guest", "host", "local"
+"""The last is FATE's name for the party of a task that runs at one party alone."""
 NOT_TRAINED_ON = ("validate_data", "test_data")
 OUTPUT_OF = "_output_data"
 """FATE's outputs ``train_output_data`` and so on hold the rows of the input ``train_data``."""
+PREDICT = "predict"
+FLIP_BEHIND = ("psi", "reader")
+"""Behind the first of these that a job has, label_flip stands before everything else that reads labels."""
+MODEL_MODULES = (
+    *("torch.nn", "torch.optim", "fate.ml.nn.model_zoo", "fate.ml.nn.dataset", "fate.ml.nn.cust_func"),
+    *("fate.components.components.nn.torch", "fate.components.components.nn.runner"),
+)
+"""With all that lies below them, what networks are made of: `fate_patches.model_classes` lets no job import anything else."""
 
 
 @dataclass(frozen=True)
 class Party:
+    """An observer or an owner, in the role in which it sees or shows; ``roles`` are all that the same party plays in the task."""
+
     role: str
     party_id: str = ""
+    roles: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        return f"{self.role} {self.party_id}" if self.party_id else "whoever gets the model"
+        return (
+            f"{' and '.join(self.roles or (self.role,))} {self.party_id}" if self.party_id else "whoever gets the model"
+        )
 
 
 @dataclass(frozen=True)
 class Labels:
     """What a label column holds: ``true`` labels, ``flipped`` ones (epsilon in nats, of which task), or ``none``.
 
-    ``classes`` are those that flips were drawn from as the job lists them: None if it lists none, empty for noisy numbers.
+    ``classes`` are those that flips were drawn from: None where nobody can tell, empty for noisy numbers.
     """
 
     state: str
@@ -74,6 +94,8 @@ class Labels:
         return max(found, key=lambda labels: (order[labels.state], labels.epsilon or 0.0), default=NONE)
 
 
+Carried = dict[tuple[str, str], dict[PartyId, Labels]]
+"""By task and output key, at each party."""
 NONE, TRUE_LABELS = Labels(NO_LABELS), Labels(TRUE)
 
 
@@ -97,24 +119,49 @@ class Sight:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A task whose component nobody knows; ``labels`` is what the label columns that it gets hold."""
+    """A task of which nobody can tell what it shows, and why; ``labels`` is what the label columns that it gets hold."""
 
     task: str
     component: str
     labels: Labels
+    why: str
 
 
 @dataclass(frozen=True)
 class Disclosure:
-    """All sights of a job, in the order of its tasks, and the tasks whose component nobody knows."""
+    """All sights of a job, in the order of its tasks, and the tasks of which nobody can tell what they show."""
 
     plan: JobPlan
     sights: tuple[Sight, ...]
     unknown: tuple[Unknown, ...]
+    joined: tuple[str, ...] = ()
+    """Why components of ours refuse parties that play several roles."""
 
     @property
     def leaks(self) -> tuple[Sight, ...]:
         return tuple(sight for sight in self.sights if sight.leaks)
+
+    @cached_property
+    def shown_beside(self) -> tuple[Sight, ...]:
+        """What tells of single true labels without being a leak, or private."""
+        return tuple(
+            sight
+            for sight in self.sights
+            if sight.shown.what == LABELS and sight.labels.state == TRUE and sight.shown.learns == SOME
+            if sight.shown.form != PRIVATE and sight.observer.role != MODEL
+        )
+
+    @cached_property
+    def places_of_flips(self) -> dict[str, str | None]:
+        """For each task the one before it that label_flip should stand behind, the nearest of the first kind that there is."""
+        tasks = self.plan.dag["tasks"]
+        found: dict[str, dict[str, str]] = {}
+        for name in in_order(self.plan):
+            before = inputs_from(tasks[name])
+            own = {tasks[each]["component_ref"]: each for each in reversed(before)}
+            inherited = [found[each] for each in reversed(before)]
+            found[name] = {kind: each[kind] for each in (*inherited, own) for kind in FLIP_BEHIND if kind in each}
+        return {name: next((each[kind] for kind in FLIP_BEHIND if kind in each), None) for name, each in found.items()}
 
 
 def trace(plan: JobPlan) -> Disclosure:
@@ -124,11 +171,12 @@ def trace(plan: JobPlan) -> Disclosure:
     for name in walk.order:
         sights += walk.sights_of(name)
     unknown = tuple(
-        Unknown(name, plan.task(name).component, walk.labels_into(name))
+        Unknown(name, plan.task(name).component, walk.labels_into(name), why)
         for name in walk.order
-        if not walk.is_known(name)
+        if (why := walk.unknown(name))
     )
-    return Disclosure(plan, tuple(sights), unknown)
+    joined = dict.fromkeys(each for name in walk.order for each in walk.joined_roles(name))
+    return Disclosure(plan, tuple(sights), unknown, tuple(joined))
 
 
 @dataclass(frozen=True)
@@ -140,129 +188,202 @@ class Walk:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Names of the tasks, each after those whose outputs it reads."""
-        tasks = self.plan.dag["tasks"]
-        waiting = {name: set(inputs_from(task)) for name, task in tasks.items()}
-        for name, needed in waiting.items():
-            missing = sorted(needed - set(tasks))
-            if missing:
-                allowed = f"an output of one of the job's tasks {sorted(tasks)}"
-                raise InvalidArgument.of(f"The input of task {name}", missing[0], allowed)
-        found: list[str] = []
-        while waiting:
-            ready = [name for name, needed in waiting.items() if needed <= set(found)]
-            if not ready:
-                raise InvalidArgument(
-                    f"The tasks {sorted(waiting)} wait for each other's outputs in a circle. A DAG has none."
-                )
-            found += ready
-            waiting = {name: needed for name, needed in waiting.items() if name not in ready}
-        return tuple(found)
+        return in_order(self.plan)
 
     @cached_property
     def declared(self) -> dict[str, ComponentDisclosure | None]:
         return {name: disclosure_of(task["component_ref"]) for name, task in self.plan.dag["tasks"].items()}
 
-    def is_known(self, name: str) -> bool:
-        """Whether somebody has read what a task runs: its component, and the code that its parameters name."""
-        declared = self.declared[name]
-        return declared is not None and all(
-            fits(declared.known, settings) and not names_other_code(settings) for settings in self.settings_of(name)
-        )
+    @cached_property
+    def parties(self) -> dict[str, tuple[PartyId, ...]]:
+        """(role, id) of all who take part in each task; somebody without a name where nobody is named."""
+        return {name: parties_of(self.plan, name) or (("", ""),) for name in self.plan.dag["tasks"]}
 
     @cached_property
-    def outputs(self) -> dict[tuple[str, str], Labels]:
-        """By task and output key, what was asked for so far; filled in the order of the tasks."""
-        found: dict[tuple[str, str], Labels] = {}
-        keys_read = {
-            (source, key)
-            for task in self.plan.dag["tasks"].values()
-            for channels in data_inputs(task).values()
-            for source, key in sources(channels)
-        }
+    def inherited(self) -> frozenset[str]:
+        """Tasks that do not run: FATE-Flow takes the outputs of a task of that name in an earlier job."""
+        return frozenset(((self.plan.dag.get("conf") or {}).get("inheritance") or {}).get("task_list") or ())
+
+    def unknown(self, name: str) -> str:
+        """Why nobody can tell what a task shows; empty where somebody has read its component, and all its parameters are known."""
+        declared, component = self.declared[name], self.plan.task(name).component
+        if declared is None:
+            return f"nobody knows what {component}, the component of task {name}, shows"
+        if name in self.inherited:
+            return (
+                f"task {name} takes over what an earlier job's task made, and nobody sees here which component that was"
+            )
+        unread = dict.fromkeys(each for reading in self.readings(name) for each in reading.unread)
+        if unread:
+            return f"FATE refuses or passes over what task {name} ({component}) sets: {', '.join(unread)}"
+        for settings in self.settings_of(name):
+            for setting, condition in declared.known.items():
+                if settings.get(setting) is ANYTHING or not fits({setting: condition}, settings):
+                    return f"nobody has read the code that {setting} of task {name} ({component}) chooses"
+            if names_other_code(settings):
+                return f"task {name} ({component}) names code of others, and nobody knows what it shows"
+        return ""
+
+    @cached_property
+    def outputs(self) -> Carried:
+        """By task and output key, what was asked for so far at each party; filled in the order of the tasks."""
+        found: Carried = {}
+        keys_read: dict[str, set[str]] = {}
+        for task in self.plan.dag["tasks"].values():
+            for channels in data_inputs(task).values():
+                for source, key in sources(channels):
+                    keys_read.setdefault(source, set()).add(key)
         for name in self.order:
-            for source, key in sorted(keys_read):
-                if source == name:
-                    found[name, key] = self._carried(name, key, found)
+            for key in sorted(keys_read.get(name, ())):
+                found[name, key] = {party: self._carried(name, key, party, found) for party in self.parties[name]}
         return found
 
-    def _carried(self, name: str, key: str, known: Mapping[tuple[str, str], Labels]) -> Labels:
-        """What the label column of one output holds."""
+    def _carried(self, name: str, key: str, party: PartyId, known: Carried) -> Labels:
+        """What the label column of one output holds at one party."""
         declared = self.declared[name]
         kind = next((o.labels for o in declared.outputs if key in o.outputs), INPUT) if declared is not None else INPUT
-        if kind == TRUE:
+        if kind == TRUE or name in self.inherited:
             return TRUE_LABELS
         if kind == NO_LABELS:
             return NONE
         if kind == FLIPPED:
-            return Labels(FLIPPED, self._epsilon(name), name, self._classes(name))
-        inputs = data_inputs(self.plan.dag["tasks"][name])
-        if not inputs:
-            return TRUE_LABELS
+            return self._flips(name)
+        given = data_inputs(self.plan.dag["tasks"][name])
         own = key.partition(OUTPUT_OF)[0] + "_data"
-        chosen = {own: inputs[own]} if own in inputs else inputs
-        return Labels.worst(self._entering(channels, known) for channels in chosen.values())
+        return self._entering([given[own]] if own in given else given.values(), party, known) or TRUE_LABELS
 
-    def _entering(self, channels: Document, known: Mapping[tuple[str, str], Labels]) -> Labels:
-        found = [known[source] for source in sources(channels)]
+    def _entering(self, channels: Iterable[Document], party: PartyId, known: Carried) -> Labels | None:
+        """The worst of what these inputs hold at one party; None where it has none of them."""
+        found = [source for each in channels for source in read_at(each, party, self.parties.__getitem__)]
         # What is read from a warehouse holds the labels as they were uploaded.
-        return Labels.worst(found) if found else TRUE_LABELS
+        entering = [TRUE_LABELS if each == ELSEWHERE else known[each].get(party, TRUE_LABELS) for each in found]
+        return Labels.worst(entering) if entering else None
 
-    def _epsilon(self, name: str) -> float | None:
-        given = self.settings_of(name)[0].get("epsilon")
-        return float(given) if is_real(given) else None
-
-    def _classes(self, name: str) -> tuple[object, ...] | None:
+    def _flips(self, name: str) -> Labels:
         given = self.settings_of(name)[0]
-        if given.get("bounds") is not None:
-            return ()
-        listed = given.get("classes")
-        return tuple(listed) if isinstance(listed, list | tuple) else None
+        epsilon, listed = given.get("epsilon"), given.get("classes")
+        classes = tuple(listed) if isinstance(listed, list | tuple) else None
+        bounded = given.get("bounds") is not None
+        return Labels(FLIPPED, float(epsilon) if is_real(epsilon) else None, name, () if bounded else classes)
 
-    def labels_into(self, name: str, inputs: tuple[str, ...] = ()) -> Labels:
-        """The worst of what the named data inputs hold, by default of those that are trained on."""
+    def labels_into(self, name: str, named: tuple[str, ...] = (), party: PartyId | None = None) -> Labels:
+        """The worst of what the named data inputs hold, by default of those that are trained on.
+
+        At one party, or at those who hold labels: the guest, or all who have an input where it has none.
+        """
         given = data_inputs(self.plan.dag["tasks"][name])
         trained = [key for key in given if key not in NOT_TRAINED_ON]
-        chosen = [key for key in inputs if key in given] if inputs else trained or list(given)
-        if not given:
-            return TRUE_LABELS
-        return Labels.worst(self._entering(given[key], self.outputs) for key in chosen)
+        chosen = [key for key in named if key in given] if named else trained or list(given)
+        parties = self.parties[name] if party is None else (party,)
+        entering = {each: self._entering([given[key] for key in chosen], each, self.outputs) for each in parties}
+        found = {each: labels for each, labels in entering.items() if labels is not None}
+        guests = [labels for each, labels in found.items() if each[0] == GUEST]
+        return Labels.worst(guests or found.values()) if found else TRUE_LABELS
 
     def before(self, name: str) -> tuple[str, ...]:
         """Tasks whose data flow into a task, however far, the nearest first."""
-        reached = [name]
-        for each in reached:
-            channels = data_inputs(self.plan.dag["tasks"][each]).values()
-            reached += dict.fromkeys(
-                source for given in channels for source in producers(given) if source not in reached
-            )
-        return tuple(reached[1:])
+        reached = {name: None}
+        waiting = [name]
+        for each in waiting:
+            found = dict.fromkeys(source for source in self._read_by(each) if source not in reached)
+            reached.update(found)
+            waiting += found
+        return tuple(waiting[1:])
 
-    def mixing_before(self, name: str) -> list[tuple[str, Mixing]]:
-        """(task, how) for all tasks before one that mix rows; a component that nobody knows may read everything."""
-        found = []
-        for each in self.before(name):
-            declared = self.declared[each]
-            rows = declared.rows if declared is not None and self.is_known(each) else (UNKNOWN_ROWS,)
-            found += [(each, how) for how in rows if any(fits(how.when, given) for given in self.settings_of(each))]
+    def _read_by(self, name: str) -> list[str]:
+        channels = data_inputs(self.plan.dag["tasks"][name]).values()
+        return [source for given in channels for source, _ in sources(given)]
+
+    @cached_property
+    def _mixed(self) -> dict[str, dict[str, tuple[str, Mixing]]]:
+        """For each task the nearest one before it that mixes rows of each kind."""
+        found: dict[str, dict[str, tuple[str, Mixing]]] = {}
+        for name in self.order:
+            before = self._read_by(name)
+            own = [{how.reads: (each, how) for how in reversed(self._mixing_of(each))} for each in before]
+            found[name] = {}
+            for known in (*own, *(found[each] for each in before)):
+                found[name] = {**known, **found[name]}
         return found
 
-    def settings_of(self, name: str) -> list[dict[str, object]]:
-        """Parameters of a task with the component's defaults, once for each variant that some party was given."""
-        task = self.plan.dag["tasks"][name]
-        common = dict(task.get("parameters") or {})
-        own = [
-            (party.get("tasks") or {}).get(name, {}).get("parameters")
-            for party in (self.plan.dag.get("party_tasks") or {}).values()
-        ]
-        given = [common, *({**common, **parameters} for parameters in own if parameters)]
-        variants = [with_new_names(task["component_ref"], each) for each in given]
-        trained = self._training_of(name)
-        if trained is not None:
-            # What a model was trained with holds for its predictions, whose task is not told again.
-            variants = [{**before, **given} for before in self.settings_of(trained) for given in variants]
+    def _mixing_of(self, name: str) -> list[Mixing]:
         declared = self.declared[name]
-        defaults = dict(declared.settings) if declared is not None else {}
-        return [{**variant, **defaults, **flat(variant, defaults)} for variant in variants]
+        rows = declared.rows if declared is not None and not self.unknown(name) else (UNKNOWN_ROWS,)
+        return [how for how in rows if any(fits(how.when, given) for given in self.settings_of(name))]
+
+    def mixing_before(self, name: str) -> list[tuple[str, Mixing]]:
+        """(task, how) for the nearest tasks before one that mix rows; one that nobody knows may read everything."""
+        return list(self._mixed[name].values())
+
+    def settings_of(self, name: str) -> list[Document]:
+        """Parameters of a task as its component gets them, once for each variant that some party has."""
+        if name not in self._settings:
+            declared = self.declared[name]
+            defaults = dict(declared.settings) if declared is not None else {}
+            earlier = self._of_earlier_model(name, defaults)
+            self._settings[name] = [
+                {**reading.settings, **defaults, **flat(reading.settings, defaults), **earlier}
+                for reading in self.readings(name)
+            ]
+        return self._settings[name]
+
+    @cached_property
+    def _settings(self) -> dict[str, list[Document]]:
+        """What `settings_of` has told so far."""
+        return {}
+
+    def readings(self, name: str) -> list[Reading]:
+        """What FATE makes of a task's parameters, once for each variant that some party has."""
+        component = self.plan.task(name).component
+        found: list[Reading] = []
+        for given in self._given[name].values():
+            found += [each for one in given if (each := read(component, one)) not in found]
+        return found or [read(component, self.plan.task(name).parameters)]
+
+    def given_to(self, name: str, party: PartyId) -> list[Document]:
+        """Parameters of a task at one party as they were written."""
+        return self._given[name][party]
+
+    @cached_property
+    def _given(self) -> dict[str, dict[PartyId, list[Document]]]:
+        """By task and party the parameters that FATE-Flow gives it, with those that a model was trained with."""
+        tasks = self.plan.dag["tasks"]
+        found: dict[str, dict[PartyId, list[Document]]] = {}
+        owners = list((self.plan.dag.get("party_tasks") or {}).values())
+        for name in self.order:
+            given = {party: dict(tasks[name].get("parameters") or {}) for party in self.parties[name]}
+            for party, owner in ((each, owner) for each in given for owner in owners):
+                if name in (owner.get("tasks") or ()) and (
+                    "parties" not in owner or is_among(party, owner["parties"] or ())
+                ):
+                    given[party].update(owner["tasks"][name].get("parameters") or {})
+            component, trained = tasks[name]["component_ref"], self._training_of(name)
+            found[name] = {party: [with_new_names(component, each)] for party, each in given.items()}
+            if trained is not None:
+                for party, (own,) in found[name].items():
+                    found[name][party] = self._with_training(name, own, found[trained].get(party, [{}]))
+        return found
+
+    def _with_training(self, name: str, own: Document, trained: list[Document]) -> list[Document]:
+        """A prediction has its training's parameters but for its own; a training may go on with those of the model that it starts from."""
+        known = parameters_of(self.plan.task(name).component)
+        if self.stage_of(name) != PREDICT:
+            return [own, {**trained[-1], **own}]
+        taken = {key for key in own if key not in known or PREDICT in known[key].stages}
+        return [{**own, **before, **{key: own[key] for key in taken}} for before in trained]
+
+    def _of_earlier_model(self, name: str, settings: Iterable[str]) -> dict[str, object]:
+        """Settings that come with a model of another job, which may be anything."""
+        models, declared = inputs(self.plan.dag["tasks"][name], "model").values(), self.declared[name]
+        told = self.parties.__getitem__
+        if declared is None or not any(
+            ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)
+        ):
+            return {}
+        known, predicts = parameters_of(declared.component), self.stage_of(name) == PREDICT
+        parameters = [known.get(setting.partition(".")[0]) for setting in settings]
+        own = [each is None or PREDICT in each.stages if predicts else not declared.known for each in parameters]
+        return {setting: ANYTHING for setting, stays in zip(settings, own) if not stays}
 
     def _with_classes(self, name: str, settings: dict[str, object]) -> dict[str, object]:
         """Classes that a task is not told are those of the flips that it reads."""
@@ -274,8 +395,7 @@ class Walk:
     def _training_of(self, name: str) -> str | None:
         """The task of this job that trained the model which a task of the same component is given."""
         tasks = self.plan.dag["tasks"]
-        models = ((tasks[name].get("inputs") or {}).get("model") or {}).values()
-        found = [source for channels in models for source, _ in sources(channels)]
+        found = [source for each in inputs(tasks[name], "model").values() for source, _ in sources(each)]
         return next((each for each in found if tasks[each]["component_ref"] == tasks[name]["component_ref"]), None)
 
     def stage_of(self, name: str) -> str:
@@ -283,25 +403,37 @@ class Walk:
         declared = self.declared[name]
         return stage if declared is None or stage in declared.stages else declared.stages[0]
 
-    def parties_of(self, name: str, roles: Iterable[str]) -> list[Party]:
-        """Parties of a task in some roles; all that get the model are one observer."""
-        return [party for role in roles for party in self._parties_in(name, role)]
+    def parties_in(self, name: str, roles: Iterable[str]) -> list[Party]:
+        """Parties of a task in some roles, each once; all that get the model are one observer."""
+        if name not in self._played:
+            shufflers = {str(settings.get(SHUFFLER)) for settings in self.settings_of(name)}
+            self._played[name] = roles_played(self.parties[name], shufflers)
+        played = self._played[name]
+        found: dict[str, Party] = {}
+        for role in roles:
+            for party_id in [""] if role == MODEL else [each for each, plays in played.items() if role in plays]:
+                shown = tuple(HOST if each == SHUFFLER else each for each in played.get(party_id, ()))
+                found.setdefault(party_id, Party(HOST if role == SHUFFLER else role, party_id, shown))
+        return list(found.values())
 
-    def _parties_in(self, name: str, role: str) -> list[Party]:
-        if role == MODEL:
-            return [Party(MODEL)]
-        if role not in (HOST, SHUFFLER):
-            return [Party(role, each) for each in self.plan.parties(role, name)]
-        shufflers = {str(settings.get(SHUFFLER)) for settings in self.settings_of(name)}
-        return [
-            Party(HOST, each) for each in self.plan.parties(HOST, name) if (each in shufflers) == (role == SHUFFLER)
-        ]
+    @cached_property
+    def _played(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Who plays which roles in the tasks that `parties_in` was asked for."""
+        return {}
+
+    def joined_roles(self, name: str) -> list[str]:
+        """Why the component of a task refuses parties that play several roles in it."""
+        declared = self.declared[name]
+        if declared is None or not declared.apart:
+            return []
+        told = (self.parties[name], self.stage_of(name))
+        return [found for each in self.settings_of(name) if (found := joined_roles(declared, *told, each)) is not None]
 
     def sights_of(self, name: str) -> list[Sight]:
         declared = self.declared[name]
         if declared is None:
             return []
-        if not self.parties_of(name, (*ROLES, SHUFFLER, LOCAL)):
+        if not self.parties_in(name, (*ROLES, SHUFFLER, LOCAL)):
             raise InvalidArgument(f"Task {name} has no parties. Name the guest and who else takes part.")
         stage, variants = self.stage_of(name), [self._with_classes(name, each) for each in self.settings_of(name)]
         found = []
@@ -311,15 +443,15 @@ class Walk:
                 continue
             if shown.inputs and not set(shown.inputs) & set(data_inputs(self.plan.dag["tasks"][name])):
                 continue
-            labels = self.labels_into(name, shown.inputs) if shown.what == LABELS else NONE
-            if shown.what == LABELS and labels.state == NO_LABELS:
-                continue
-            found += [
-                Sight(name, declared.component, observer, owner, shown, labels)
-                for observer in self.parties_of(name, shown.to)
-                for owner in self.parties_of(name, shown.of)
-                if observer != owner
-            ]
+            for observer in self.parties_in(name, shown.to):
+                if not set(shown.also) <= set(observer.roles):
+                    continue
+                for owner in (Party(each.role, each.party_id) for each in self.parties_in(name, shown.of)):
+                    of_labels = shown.what == LABELS and observer.party_id != owner.party_id
+                    whose = (owner.role, owner.party_id)
+                    labels = self.labels_into(name, shown.inputs, whose) if of_labels else NONE
+                    if observer.party_id != owner.party_id and (not of_labels or labels.state != NO_LABELS):
+                        found.append(Sight(name, declared.component, observer, owner, shown, labels))
         return found
 
 
@@ -335,23 +467,13 @@ def flat(parameters: Mapping[str, object], names: Iterable[str]) -> dict[str, ob
     return found
 
 
-def sources(channels: Mapping[str, object]) -> list[tuple[str, str]]:
-    """(task, output) of everything that a data input reads."""
-    return [(output["producer_task"], output["output_artifact_key"]) for output in outputs_read(channels)]
-
-
 def names_other_code(content: object) -> bool:
-    """Whether parameters, however deep, name a module that is neither torch's nor FATE's."""
+    """Whether parameters, however deep, name code outside of `MODEL_MODULES`, as FATE's loader takes it."""
     if isinstance(content, Mapping):
-        module = content.get("module_name", "fate")
-        if not isinstance(module, str) or module.partition(".")[0] not in ("torch", "fate"):
-            return True
+        if "module_name" in content:
+            module = content["module_name"]
+            known = isinstance(module, str) and any(f"{module}.".startswith(f"{each}.") for each in MODEL_MODULES)
+            if not known or content.get("source") is not None:
+                return True
         content = tuple(content.values())
     return isinstance(content, list | tuple) and any(map(names_other_code, content))
-
-
-def inputs_from(task: Mapping[str, Any]) -> list[str]:
-    """Tasks of this job whose data or models a task reads."""
-    inputs = task.get("inputs") or {}
-    channels = [*(inputs.get("data") or {}).values(), *(inputs.get("model") or {}).values()]
-    return [source for each in channels for source, _ in sources(each)]

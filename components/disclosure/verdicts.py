@@ -15,14 +15,12 @@ from fate_dp.privacy.ledger.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
 from ..common.job_files import JobPlan, data_inputs, outputs_read
-from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, NOTHING, SCORES, SOME, SUMS, TRUE
-from .tracing import Disclosure, Sight, Unknown, inputs_from
+from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, NOTHING, PRIVATE, SCORES, SOME, SUMS, TRUE
+from .tracing import Disclosure, Sight, Unknown
 
 logger = logging.getLogger(__name__)
 FLIP = "label_flip"
 HOW_TO_ALLOW = "To run it all the same, the guest's operator sets job_check to warn in policy.yaml."
-FLIP_BEHIND = ("psi", "reader")
-"""Behind the first of these that a job has, label_flip stands before everything else that reads labels."""
 CHANGE = re.compile(r"label_flip@([A-Za-z0-9_]+)(?::epsilon=([0-9.]+))?")
 NO_LEAK, LEAK, UNKNOWN = 0, 1, 3
 """Exit statuses."""
@@ -42,7 +40,6 @@ NOUNS = {
 }
 NOTHING_LEARNT = "cannot read the {what} of {owner} that it receives"
 NAMES = {IDS: "record ids"}
-PRIVATE = "differentially_private"
 DEGREES = {EVERY: "every record", SOME: "single records", SUMS: "aggregates", NOTHING: "nothing"}
 """How much an observer learns, as people read it, by the word of its declaration."""
 FORM_NAMES = {
@@ -57,8 +54,8 @@ FORM_NAMES = {
 
 
 def status(disclosure: Disclosure) -> int:
-    """0 where nothing leaks, 1 where something does, 3 where a component is unknown and nothing else leaks."""
-    if disclosure.leaks:
+    """0 where nothing leaks, 1 where something does or a component refuses, 3 where nobody can tell of a task and nothing leaks."""
+    if disclosure.leaks or disclosure.joined:
         return LEAK
     return UNKNOWN if disclosure.unknown else NO_LEAK
 
@@ -82,24 +79,10 @@ def advice(disclosure: Disclosure, sight: Sight) -> str:
     """What to do about a leak, for this job."""
     if sight.shown.what != LABELS:
         return sight.shown.instead
-    place = place_of_flip(disclosure.plan, sight.task)
+    place = disclosure.places_of_flips[sight.task]
     flip = f"put label_flip before it, directly behind {place}" if place else "put label_flip before it"
     others = [each for each in sight.shown.instead.split(", or ") if each and FLIP not in each]
     return ", or ".join([flip, *others])
-
-
-def place_of_flip(plan: JobPlan, task: str) -> str | None:
-    """The task before ``task`` that label_flip should stand behind."""
-    reached, before = [task], []
-    for name in reached:
-        found = [source for source in inputs_from(plan.dag["tasks"][name]) if source not in reached]
-        reached += dict.fromkeys(found)
-        before += found
-    for component in FLIP_BEHIND:
-        for name in before:
-            if plan.dag["tasks"][name]["component_ref"] == component:
-                return name
-    return None
 
 
 def refusal(disclosure: Disclosure) -> str | None:
@@ -119,10 +102,9 @@ def _refused(disclosure: Disclosure, leaks: tuple[Sight, ...], unknown: tuple[Un
         rest = "" if not more else f" (and {more} more leak{'s' if more > 1 else ''})"
         instead = advice(disclosure, first)
         return f"{capitalized(told(first))}: {first.shown.computes}{rest}" + (f"; {instead}." if instead else ".")
-    if unknown:
-        task, component = unknown[0].task, unknown[0].component
-        return f"Nobody knows what {component}, the component of task {task}, shows to other parties."
-    return None
+    if disclosure.joined:
+        return disclosure.joined[0]
+    return f"{capitalized(unknown[0].why)}." if unknown else None
 
 
 def enforce(job_check: str, sentence: str | None) -> None:

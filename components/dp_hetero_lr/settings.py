@@ -269,6 +269,10 @@ class TrainSettings:
             )
         return self.solver or (PER_EPOCH if blocker else CROSS_PRODUCT)
 
+    def resolved(self) -> dict[str, str]:
+        """Settings that follow from others where nobody gives them."""
+        return {"solver": self.resolved_solver()}
+
     def descent(self) -> Descent:
         """What every party reads of these settings, the solver that they choose among it."""
         return Descent.of(self, shared=self.resolved_solver() == CROSS_PRODUCT)

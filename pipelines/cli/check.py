@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .console import Commands, add_command, add_flags, add_home, running_server, wide_console
+from .console import Commands, add_command, add_flags, add_home, parties_folder, running_server, wide_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,28 +18,34 @@ if TYPE_CHECKING:
 SAID = {
     0: "No party can compute every true label or feature of another one.",
     1: "This job leaks.",
-    3: "This job has a component that nobody knows; what it shows cannot be told.",
+    3: "Of this job nobody can tell all that it shows.",
 }
+REFUSED = "This job would be refused, or protect nothing."
 LIMITS = (
     "Followed from the catalogue of FATE 2.2.0 and this project's declarations, for parties that keep to the protocol and do not "
     "pool what they see; what other jobs did to these tables before is not seen."
 )
+HEADINGS = ("task", "observer", "of", "what", "learns", "form", "how")
+TABLE_WIDTH = 120
+TASKS_NAMED = 3
 
 
 def add_check(commands: Commands) -> None:
     text = "say which party could learn what in a job, before it runs; nothing is run"
-    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a component that nobody knows."
+    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a task of which nobody can tell."
     command = add_command(commands, "check", text, check, epilog=epilog)
     command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
     text = "the verdict with label_flip behind a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
     command.add_argument("--what-if", metavar="CHANGE", help=text)
+    text = "also what a party may combine with earlier jobs on the same tables, as the ledgers in this home know them"
+    command.add_argument("--with-history", action="store_true", help=text)
     command.add_argument("--all", action="store_true", help="also aggregates, and what cannot be computed from")
     add_home(command)
     add_flags(command, "flow", "json")
 
 
 def check(options: argparse.Namespace) -> int:
-    from fate_dp.components.disclosure.tracing import Walk, trace
+    from fate_dp.components.disclosure.tracing import trace
     from fate_dp.components.disclosure.verdicts import LEAK, Change, status
 
     from ..report.guarantees import broken_promises
@@ -47,15 +53,29 @@ def check(options: argparse.Namespace) -> int:
     change = Change.parse(options.what_if) if options.what_if is not None else None
     plan = named_plan(options)
     disclosure = trace(plan if change is None else change.apply(plan))
-    refused = broken_promises(Walk(disclosure.plan))
-    found = LEAK if refused else status(disclosure)
+    refused = broken_promises(disclosure)
+    history, leaked = with_history(options, disclosure) if options.with_history else ([], False)
+    found = LEAK if refused or leaked else status(disclosure)
     if options.json:
-        print(json.dumps({**document(disclosure), "status": found, "refused": refused}, indent=2))
+        more = {"history": history} if options.with_history else {}
+        print(json.dumps({**document(disclosure), "status": found, "refused": refused, **more}, indent=2))
     else:
         show(disclosure, wide_console(), whole=options.all)
-        for sentence in refused:
-            print(f"REFUSED: {sentence}")
+        for line in (*(f"REFUSED: {each}" for each in refused), *(f"HISTORY: {each}" for each in history)):
+            print(line)
     return found
+
+
+def with_history(options: argparse.Namespace, disclosure: Disclosure) -> tuple[list[str], bool]:
+    """What the ledgers of this home know, and FATE-Flow of their jobs where one answers."""
+    from ..jobs.flow import FlowUnavailable
+    from ..jobs.job_history import history_of
+
+    try:
+        address = running_server(options)[0]
+    except FlowUnavailable:
+        address = None
+    return history_of(disclosure, parties_folder(options), address)
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:
@@ -68,15 +88,23 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
-    """All sights, leaks and unknown tasks, for JSON."""
-    from fate_dp.components.disclosure.verdicts import advice, status, told
+    """All sights, leaks and tasks of which nobody can tell, for JSON."""
+    from fate_dp.components.disclosure.verdicts import status
 
     return {
         "status": status(disclosure),
-        "leaks": [{"sentence": told(sight), "instead": advice(disclosure, sight)} for sight in disclosure.leaks],
+        "leaks": [{"sentence": sentence, "instead": instead} for sentence, instead in leaks_of(disclosure)],
         "unknown": [unknown.task for unknown in disclosure.unknown],
+        "reasons": [unknown.why for unknown in disclosure.unknown],
         "sights": [sight_document(sight) for sight in disclosure.sights],
     }
+
+
+def leaks_of(disclosure: Disclosure) -> list[tuple[str, str]]:
+    """(who learns what, what to do about it) of every leak, each said once however many messages show it."""
+    from fate_dp.components.disclosure.verdicts import advice, told
+
+    return list(dict.fromkeys((told(sight), advice(disclosure, sight)) for sight in disclosure.leaks))
 
 
 def sight_document(sight: Sight) -> dict[str, Any]:
@@ -100,27 +128,50 @@ def sight_document(sight: Sight) -> dict[str, Any]:
 
 
 def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
-    """A table of who receives what, then the verdicts."""
+    """Who receives what, equal tasks together, as a table on a wide terminal and as lines elsewhere; then the verdicts."""
     from rich.markup import escape
     from rich.table import Table
 
-    from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, advice, status, told
+    from fate_dp.components.disclosure.verdicts import status
 
-    shown = [sight for sight in disclosure.sights if whole or sight.shown.learns in ("every", "some")]
-    table = Table(title="Who learns what", show_lines=True)
-    for heading in ("task", "observer", "of", "what", "learns", "form", "how"):
-        table.add_column(heading, overflow="fold")
-    for sight in shown:
-        flips = "" if sight.shown.what != "labels" else f"{sight.labels.state} "
-        cells = (sight.task, str(sight.observer), str(sight.owner), f"{flips}{sight.shown.what}")
-        more = (DEGREES[sight.shown.learns], FORM_NAMES[sight.shown.form], sight.shown.computes)
-        table.add_row(*map(escape, (*cells, *more)), style="bold red" if sight.leaks else None)
-    if shown:
+    rows = statements(disclosure, whole)
+    if console.is_terminal and console.width >= TABLE_WIDTH:
+        table = Table(title="Who learns what", show_lines=True)
+        for heading in HEADINGS:
+            table.add_column(heading, overflow="fold")
+        for cells, leaks in rows:
+            table.add_row(*map(escape, cells), style="bold red" if leaks else None)
         console.print(table)
-    for sight in disclosure.leaks:
-        console.print(f"LEAK: {told(sight)}; {advice(disclosure, sight)}.", markup=False, style="bold")
-    for unknown in disclosure.unknown:
-        told_unknown = f"UNKNOWN: nobody knows what {unknown.component}, the component of {unknown.task}, shows."
-        console.print(told_unknown, markup=False, style="bold")
-    console.print(SAID[status(disclosure)], markup=False)
-    console.print(LIMITS, markup=False, style="dim")
+    else:
+        for (tasks, observer, owner, what, learns, form, how), leaks in rows:
+            mark = "LEAKS " if leaks else ""
+            console.print(
+                f"{tasks}: {mark}{observer} of {owner}: {what}, {learns}, {form}", markup=False, soft_wrap=True
+            )
+            console.print(f"    {how}", markup=False, soft_wrap=True)
+    leaking = [f"LEAK: {sentence}{f'; {instead}' if instead else ''}." for sentence, instead in leaks_of(disclosure)]
+    unknown = [f"UNKNOWN: {each.why}." for each in disclosure.unknown]
+    for line in (*leaking, *unknown):
+        console.print(line, markup=False, style="bold", soft_wrap=True)
+    refused = disclosure.joined and not disclosure.leaks
+    console.print(REFUSED if refused else SAID[status(disclosure)], markup=False, soft_wrap=True)
+    console.print(LIMITS, markup=False, style="dim", soft_wrap=True)
+
+
+def statements(disclosure: Disclosure, whole: bool) -> list[tuple[tuple[str, ...], bool]]:
+    """Cells under `HEADINGS`, and whether they tell of a leak; tasks of which the same is said share them."""
+    from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES
+
+    found: dict[tuple[tuple[str, ...], bool], dict[str, None]] = {}
+    for sight in disclosure.sights:
+        if whole or sight.shown.learns in ("every", "some"):
+            what = f"{sight.labels.state} labels" if sight.shown.what == "labels" else sight.shown.what
+            how = (DEGREES[sight.shown.learns], FORM_NAMES[sight.shown.form], sight.shown.computes)
+            cells = (str(sight.observer), str(sight.owner), what, *how)
+            found.setdefault((cells, sight.leaks), {})[sight.task] = None
+    return [((_named(list(tasks)), *cells), leaks) for (cells, leaks), tasks in found.items()]
+
+
+def _named(tasks: list[str]) -> str:
+    more = len(tasks) - TASKS_NAMED
+    return ", ".join(tasks[:TASKS_NAMED]) + (f" and {more} more" if more > 0 else "")

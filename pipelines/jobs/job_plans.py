@@ -10,24 +10,27 @@ import yaml
 
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.declared import YAML_READER
 from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import connect
 
 JOB_ID = re.compile(r"[0-9]{12,}")
 MAX_BYTES = 16 * 2**20
+MAX_VALUES, MAX_DEPTH = 2_000_000, 100
 
 
 def plan_of_file(path: Path) -> JobPlan:
     """Of a DAG in YAML or JSON, as `pipeline.get_dag()` gives it; raises InvalidArgument, one sentence."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB. Name the DAG of one job.")
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        large = path.stat().st_size > MAX_BYTES
+        document = None if large else yaml.load(path.read_text(encoding="utf-8"), YAML_READER)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name a file with the DAG of a job.") from error
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (ValueError, TypeError, yaml.YAMLError, RecursionError) as error:
         raise InvalidArgument(f"{path} must be a DAG in YAML or JSON and cannot be read as either.") from error
+    if large:
+        raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB. Name the DAG of one job.")
     return plan_of_document(document, str(path))
 
 
@@ -37,15 +40,32 @@ def plan_of_document(document: Any, where: str) -> JobPlan:
     from pydantic import ValidationError
 
     dag = document.get("dag", document) if isinstance(document, dict) else None
+    if isinstance(document, dict) and "dsl" in document or isinstance(dag, dict) and "components" in dag:
+        raise InvalidArgument(
+            f"{where} is a DSL of FATE 1.x. Name the DAG of a job of FATE 2.2, as pipeline.get_dag() gives it."
+        )
     if not isinstance(dag, dict) or not isinstance(dag.get("tasks"), dict) or not dag["tasks"]:
         raise InvalidArgument(f"{where} has no tasks. Name the DAG of a job, as pipeline.get_dag() gives it.")
+    _refuse_endless(dag, where)
     try:
-        DAGSpec.parse_obj(dag)
+        return JobPlan(DAGSpec.parse_obj(dag).dict(exclude_unset=True))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise InvalidArgument(f"{place} in {where} is wrong for a DAG of FATE 2.2: {first['msg']}.") from error
-    return JobPlan(dag)
+
+
+def _refuse_endless(dag: object, where: str) -> None:
+    """Refuse what aliases of YAML make endless, or larger than any job."""
+    waiting, values = [(dag, 0)], 0
+    for content, depth in waiting:
+        inner = list(content.values()) if isinstance(content, dict) else content if isinstance(content, list) else []
+        values += len(inner)
+        if values > MAX_VALUES or depth > MAX_DEPTH:
+            raise InvalidArgument(
+                f"{where} must have at most {MAX_VALUES} values, one in another {MAX_DEPTH} deep; it has more."
+            )
+        waiting += [(each, depth + 1) for each in inner if isinstance(each, dict | list)]
 
 
 def plan_of_job(address: FlowAddress, job_id: str) -> JobPlan:

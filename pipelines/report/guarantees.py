@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ import fate_dp.privacy
 from fate_dp.components.common.row_origin import mixed_rows
 from fate_dp.components.disclosure import declaration
 from fate_dp.components.disclosure.declaration import ComponentDisclosure, fits
-from fate_dp.components.disclosure.tracing import Walk
+from fate_dp.components.disclosure.tracing import Disclosure, Walk
+from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.privacy import declared
 from fate_dp.privacy.events import OBSERVERS, PROCESS_NAMES, RELATIONS, UNITS
 from fate_dp.privacy.validation import InvalidArgument
@@ -115,6 +117,7 @@ def component_names() -> list[str]:
     return sorted({point.name for point in points if point.value.startswith("fate_dp.components.")})
 
 
+@cache
 def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuarantee:
     """The declaration of one component; raises InvalidArgument for none, or one incomplete or of another component."""
     content, where = declared.read(folder / name / "guarantee.yaml")
@@ -125,17 +128,28 @@ def component_guarantee(name: str, folder: Path = COMPONENTS) -> ComponentGuaran
     return guarantee
 
 
-def broken_promises(walk: Walk) -> list[str]:
-    """Why tasks of ours would refuse a job: a sentence for each that promises what its rows do not bear."""
-    found = []
+def broken_promises(disclosure: Disclosure) -> list[str]:
+    """Why tasks of ours would refuse a job, or protect nothing in it: a sentence for each that promises what does not hold."""
+    walk, found = Walk(disclosure.plan), list(disclosure.joined)
+    ours = set(component_names())
     for name in walk.order:
         component = walk.plan.task(name).component
-        if component in component_names() and walk.stage_of(name) != "predict":
-            promises = [
-                promise.unit == "label"
+        if component in ours and walk.stage_of(name) != "predict":
+            events = [
+                (promise.unit == "label", promise.event)
                 for promise in component_guarantee(component).promises
-                if promise.event not in NO_PROMISE and any(fits(promise.when, each) for each in walk.settings_of(name))
+                if any(fits(promise.when, each) for each in walk.settings_of(name))
             ]
+            promises = [of_labels for of_labels, event in events if event not in NO_PROMISE]
             # What a promise for records needs is more than what one for labels does.
-            found += [mixed_rows(walk, name, labels_alone=all(promises))] if promises else []
-    return [sentence for sentence in found if sentence is not None]
+            found += [mixed_rows(walk, name, labels_alone=all(promises)) or ""] if promises else []
+            found += [shown_beside(disclosure, name)] if any(of for of, event in events if event != NO_EVENT) else []
+    return [sentence for sentence in found if sentence]
+
+
+def shown_beside(disclosure: Disclosure, name: str) -> str:
+    """What another task shows of single true labels that this one protects, a sentence; leaks are told by themselves."""
+    for sight in disclosure.shown_beside:
+        if sight.task != name:
+            return f"True labels that {name} protects must be shown by no other task, got: {told(sight)}; {advice(disclosure, sight)}."
+    return ""

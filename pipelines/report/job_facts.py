@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, inputs_from, trace
+from fate_dp.components.disclosure.channels import inputs_from
+from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, trace
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.private_files import AnyPath
@@ -196,7 +197,7 @@ def gather(asked: ReportRequest) -> JobReport:
     part = Gathering(asked, plan, party_id, own).part()
     began = {run.task for run in part.tasks if run.status not in NEVER_RAN}
     never_ran = tuple(sorted({run.task for run in part.tasks} - began))
-    sights = [sight for sight in disclosure.sights if {str(sight.observer), str(sight.owner)} & set(own)]
+    sights = [sight for sight in disclosure.sights if party_id in (sight.observer.party_id, sight.owner.party_id)]
     return JobReport(
         schema=SCHEMA,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -148,7 +148,12 @@ def _worst_first(shows: Iterable[Shown]) -> Iterator[tuple[str, Shown]]:
 
 def _assets(what: str, shown: Shown) -> tuple[str, str, str, str]:
     """What and of whom, to whom, in what form, and how much they learn."""
-    return f"{what} of {', '.join(shown.of)}", ", ".join(shown.to), shown.form.replace("_", " "), shown.learns
+    return (
+        f"{what} of {', '.join(shown.of)}",
+        " and ".join((", ".join(shown.to), *shown.also)),
+        shown.form.replace("_", " "),
+        shown.learns,
+    )
 
 
 def _condition(item: ComponentDisclosure, shown: Shown) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.check import Statement, comparisons, strongest
+from bench.check import Statement, comparisons, spelling_comparisons, strongest, variant_comparisons
 from fate_dp.components.disclosure import tracing
 from fate_dp.components.disclosure.declaration import disclosure_of
 
@@ -19,6 +19,16 @@ def found():
 def test_every_job_of_the_table_gets_its_verdict(found):
     assert len(found) >= 25
     assert {name: job.differences for name, job in found.items() if not job.agrees} == {}
+
+
+def test_every_variant_of_a_job_gets_what_follows_from_the_table():
+    found = variant_comparisons()
+    assert len(found) >= 200 and {job.name: job.differences for job in found if not job.agrees} == {}
+
+
+def test_a_setting_in_another_spelling_of_fate_has_the_verdict_of_the_plain_one():
+    found = spelling_comparisons()
+    assert len(found) >= 60 and [name for name, agrees in found.items() if not agrees] == []
 
 
 def test_every_exit_status_stands_in_the_table(found):

@@ -104,7 +104,7 @@ def test_behind_label_flip_a_host_reads_flips_which_is_no_leak():
     flip = task("label_flip", {"epsilon": 2.0}, input_data="psi_0")
     found = trace(plan(label_flip_0=flip, binning_0=task("binning", train_data="label_flip_0")))
     (first, _) = [sight for sight in found.sights if sight.shown.what == "labels"]
-    assert first.labels == Labels("flipped", 2.0, "label_flip_0")
+    assert first.labels == Labels("flipped", 2.0, "label_flip_0", (0.0, 1.0))
     assert told(first) == "host 10000 can read every flipped (epsilon 2) label of guest 9999 in binning_0"
     assert (found.leaks, status(found), refusal(found)) == ((), 0, None)
 

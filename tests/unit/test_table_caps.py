@@ -207,3 +207,39 @@ def test_the_ledger_shows_tables_and_refusals_name_table_and_command(home, capsy
         host.check_steps(dataset=f"{DATASET}#2", events=[(step, 1)], cap=BudgetCap(8, 0))
     with pytest.raises(ValueError, match="changes that with `fate-dp cap bank/loans --labels EPSILON`.$"):
         release(ledger_of(home, "9999"), range(50), 7, source="bank/loans/y")
+
+
+def test_check_tells_what_the_ledger_knows_of_a_table_and_what_parties_may_combine(home, capsys, monkeypatch):
+    from fate_dp.components.common.job_files import JobPlan
+    from fate_dp.pipelines.cli import check
+    from fate_dp.pipelines.jobs import job_history
+
+    parties = [{"role": "guest", "party_id": ["9999"]}, {"role": "host", "party_id": ["10000"]}]
+    tables = {"guest_9999": (parties[:1], "loans"), "host_10000": (parties[1:], "payments")}
+
+    def job(component):
+        read = {
+            "train_data": {
+                "task_output_artifact": [{"producer_task": "reader_0", "output_artifact_key": "output_data"}]
+            }
+        }
+        tasks = {"reader_0": {"component_ref": "reader"}, "a": {"component_ref": component, "inputs": {"data": read}}}
+        party_tasks = {
+            key: {"parties": named, "tasks": {"reader_0": {"parameters": {"namespace": "bank", "name": name}}}}
+            for key, (named, name) in tables.items()
+        }
+        return {"parties": parties, "stage": "train", "tasks": tasks, "party_tasks": party_tasks}
+
+    path = home / "job.json"
+    path.write_text(json.dumps({"dag": job("hetero_secureboost")}))
+    arguments = ["check", str(path), "--home", str(home)]
+    assert main(arguments) == 0 and "HISTORY" not in capsys.readouterr().out
+    status, told = main([*arguments, "--with-history"]), capsys.readouterr().out
+    assert status == 0 and told.count("HISTORY: ") == 3
+    assert "epsilon 2.0 at delta 0 (label, replace_one) of bank/loans of party 9999" in told
+    assert "of bank/payments of party 10000 from job j" in told and "showed is not told" in told
+    # With a FATE-Flow that knows the earlier jobs, what they showed counts.
+    monkeypatch.setattr(check, "running_server", lambda options: ("here:1", None))
+    monkeypatch.setattr(job_history, "plan_of_job", lambda address, job_id: JobPlan(job("sshe_lr")))
+    status, told = main([*arguments, "--with-history"]), capsys.readouterr().out
+    assert status == 1 and "Party 10000 has true labels of party 9999 from job" in told and "every record" in told

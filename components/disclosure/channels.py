@@ -1,0 +1,91 @@
+"""Which table or model each input of a task is at each party, resolved as FATE-Flow 2.2.0 does (``DagParser``).
+
+One input may name several kinds of source. FATE-Flow goes through them in the order of the DAG, and the last that has anything for
+a party wins. What comes from a warehouse was made elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from fate_dp.privacy.validation import InvalidArgument
+
+from ..common.federation import Document, PartyId
+from ..common.job_files import JobPlan
+
+WAREHOUSES = ("data_warehouse", "model_warehouse")
+Source = tuple[str, str]
+"""(task, output) of this job."""
+ELSEWHERE: Source = ("", "")
+"""A table, or a model, of this party's FATE-Flow that no task of this job made."""
+
+
+def parties_of(plan: JobPlan, name: str) -> tuple[PartyId, ...]:
+    """(role, id) of all who take part in a task."""
+    named = plan.dag["tasks"][name].get("parties") or plan.dag.get("parties") or ()
+    return tuple(dict.fromkeys((line["role"], str(each)) for line in named for each in line["party_id"]))
+
+
+def sources(channels: Mapping[str, object]) -> list[Source]:
+    """Everything of this job that an input names, whoever reads it; raises InvalidArgument, one sentence."""
+    return [_source(each) for kind, each in _channels(channels) if kind not in WAREHOUSES]
+
+
+def inputs_from(task: Document) -> list[str]:
+    """Tasks of this job whose data or models a task names."""
+    return [source for kind in ("data", "model") for each in inputs(task, kind).values() for source, _ in sources(each)]
+
+
+def inputs(task: Document, kind: str) -> Document:
+    """The inputs of a task by their names; ``kind`` is data or model."""
+    return (task.get("inputs") or {}).get(kind) or {}
+
+
+def read_at(channels: Document, party: PartyId, runs: Callable[[str], Collection[PartyId]]) -> list[Source]:
+    """What an input is at one party, `ELSEWHERE` for what no task of this job made; nothing where the party has no such input.
+
+    ``runs`` tells the parties of a task.
+    """
+    found: dict[str, list[Source]] = {}
+    for kind, each in _channels(channels):
+        elsewhere = kind in WAREHOUSES
+        named = each.get("parties")
+        if is_among(party, named) if named else elsewhere or party in runs(_source(each)[0]):
+            found.setdefault(kind, []).append(ELSEWHERE if elsewhere else _source(each))
+    return found[list(found)[-1]] if found else []
+
+
+def is_among(party: PartyId, named: Iterable[Document]) -> bool:
+    """Whether lines of a DAG, each a role with ids, name this party."""
+    return any(line["role"] == party[0] and party[1] in map(str, line["party_id"]) for line in named)
+
+
+def _channels(channels: Mapping[str, object]) -> Iterator[tuple[str, Document]]:
+    for kind, listed in channels.items():
+        for each in listed if isinstance(listed, list) else [listed]:
+            if isinstance(each, dict):
+                yield kind, each
+
+
+def _source(channel: Document) -> Source:
+    named = channel.get("producer_task"), channel.get("output_artifact_key")
+    if not all(isinstance(each, str) and each for each in named):
+        raise InvalidArgument.of(
+            "A channel under task_output_artifact", dict(channel), "producer_task and output_artifact_key"
+        )
+    return named  # type: ignore[return-value]
+
+
+def in_order(plan: JobPlan) -> tuple[str, ...]:
+    """Names of the tasks, each after those whose outputs it reads; raises InvalidArgument, one sentence, where there is no such order."""
+    tasks = plan.dag["tasks"]
+    needed = {name: inputs_from(task) for name, task in tasks.items()}
+    for name, source in ((name, each) for name, found in needed.items() for each in found if each not in tasks):
+        allowed = f"an output of one of the job's tasks, such as {', '.join(sorted(tasks)[:10])}"
+        raise InvalidArgument.of(f"The input of task {name}", source, allowed)
+    try:
+        return tuple(TopologicalSorter(needed).static_order())
+    except CycleError as error:
+        circle = ", ".join(sorted(set(error.args[1]))[:10])
+        raise InvalidArgument(f"Tasks wait for each other's outputs in a circle: {circle}. A DAG has none.") from error

@@ -1,0 +1,246 @@
+"""`fate-dp check` answers whatever DAG it is given by a verdict or one sentence, and observers are parties."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from fate_dp.components.common.preflight import Refused
+from fate_dp.components.disclosure.tracing import MODEL_MODULES
+from fate_dp.deploy.fate_patches import model_classes
+from fate_dp.pipelines.cli.main import main
+
+GUEST, HOST = ({"role": role, "party_id": [each]} for role, each in (("guest", "9999"), ("host", "10000")))
+FLIPS = {"producer_task": "label_flip_0", "output_artifact_key": "output_data"}
+TABLE = {"namespace": "bank", "name": "loans"}
+
+
+def arbiter(party_id="10001"):
+    return {"role": "arbiter", "party_id": [party_id]}
+
+
+def task(component, *producers, stage="train", inputs=None, **parameters):
+    read = {
+        "task_output_artifact": [{"producer_task": each, "output_artifact_key": "output_data"} for each in producers]
+    }
+    data = {"train_data": read} if producers else {}
+    return {"component_ref": component, "stage": stage, "parameters": parameters, "inputs": inputs or {"data": data}}
+
+
+def dag(*more, **tasks):
+    first = {
+        "reader_0": task("reader", **TABLE),
+        "label_flip_0": task("label_flip", "reader_0", epsilon=1.0, label_source="a/b/y"),
+    }
+    return {"parties": [GUEST, HOST, *more], "stage": "train", "tasks": {**first, **tasks}}
+
+
+@pytest.fixture
+def checked(tmp_path, capsys):
+    """Exit status and output of the command for a DAG, or the text of a file."""
+
+    def run(content, *flags):
+        path = tmp_path / "job.yaml"
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump({"dag": content}, sort_keys=False))
+        status = main(["check", str(path), *flags])
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.out + shown.err
+        return status, shown.out + shown.err
+
+    return run
+
+
+MIXED = {"data": {"train_data": {"task_output_artifact": [FLIPS, TABLE]}}}
+BAD = {
+    "a circle": (dag(a=task("psi", "b"), b=task("psi", "a")), "wait for each other's outputs in a circle: a, b"),
+    "a task that reads itself": (dag(a=task("psi", "a")), "in a circle"),
+    "a task that is not there": (dag(a=task("psi", "gone")), "The input of task a must be an output of one of"),
+    "two channels in one input": (
+        dag(a=task("psi", inputs=MIXED)),
+        "must be producer_task and output_artifact_key, got",
+    ),
+    "parties without role": ({**dag(), "parties": [{"party_id": ["9999"]}]}, "role in .* is wrong for a DAG"),
+    "no parties": ({**dag(), "parties": []}, "Task reader_0 has no parties"),
+    "a DSL of 1.x": (yaml.safe_dump({"components": {"reader_0": {"module": "Reader"}}}), "is a DSL of FATE 1.x"),
+    "no DAG": ("- 1", "has no tasks"),
+    "no YAML": ("a: [", "cannot be read"),
+    "no date": ("a: 2023-13-45", "cannot be read|has no tasks"),
+    "a circle of aliases": ("dag: {tasks: &a {psi_0: *a}}", "must have at most .* values"),
+    "endless aliases": (
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefg", "bcdefgh"))
+        + "dag: {tasks: {psi_0: *h}}",
+        "must have at most .* values",
+    ),
+}
+
+
+@pytest.mark.parametrize("content, sentence", BAD.values(), ids=BAD)
+def test_what_is_no_job_gets_one_sentence(checked, content, sentence):
+    status, shown = checked(content)
+    assert status == 1 and len(shown.strip().splitlines()) == 1
+    assert re.search(sentence, shown), shown
+
+
+UNKNOWN = {
+    "a key in other letters": {"He_param": {"kind": "ou"}},
+    "a key of a group in other letters": {"he_param": {"kind": "ou", "Key_length": 1024}},
+    "a word that FATE refuses": {"he_param": {"kind": "rsa"}},
+    "a number that FATE refuses": {"n_bins": "ten"},
+    "a mapping in place of a word": {"method": {"a": 1}},
+}
+
+
+@pytest.mark.parametrize("given", UNKNOWN.values(), ids=UNKNOWN)
+def test_settings_that_fate_refuses_or_passes_over_are_unknown(checked, given):
+    binning = task("hetero_feature_binning", "label_flip_0", **{"method": "quantile", **given})
+    status, shown = checked(dag(binning_0=binning))
+    assert status == 3 and "UNKNOWN: FATE refuses or passes over" in shown and next(iter(given)) in shown
+
+
+@pytest.mark.parametrize("n_bins", [4, "4"])
+def test_a_number_as_text_is_a_number(checked, n_bins):
+    assert checked(dag(a=task("hetero_feature_binning", "label_flip_0", method="Quantile", n_bins=n_bins)))[0] == 0
+
+
+CODE = {
+    "a runner": ("homo_nn", {"runner_module": "my_runner"}),
+    "a folder": ("homo_nn", {"source": "bank"}),
+    "a module": ("hetero_nn", {"runner_conf": {"model_conf": {"module_name": "torch.hub", "item_name": "load"}}}),
+    "a module of a folder": (
+        "homo_nn",
+        {"runner_conf": {"loss": {"module_name": "torch.nn", "item_name": "L", "source": "x"}}},
+    ),
+    "a layer that nobody knows": ("hetero_nn", {"runner_conf": {"agglayer_arg_conf": {"agg_type": "interactive"}}}),
+    "an aggregator that nobody knows": (
+        "homo_nn",
+        {"runner_conf": {"fed_args_conf": {"aggregator": "Secure_Aggregate"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("component, given", CODE.values(), ids=CODE)
+def test_parameters_that_name_code_make_a_job_unknown(checked, component, given):
+    assert checked(dag(arbiter(), a=task(component, "label_flip_0", **given)))[0] == 3
+
+
+def test_modules_of_networks_are_those_that_a_job_may_import():
+    assert model_classes.MODULES == MODEL_MODULES
+
+
+def sources(*kinds):
+    found = {"flips": ("task_output_artifact", FLIPS), "table": ("data_warehouse", TABLE)}
+    found["table of the host"] = ("data_warehouse", {**TABLE, "parties": [HOST]})
+    return {"data": {"train_data": dict(found[kind] for kind in kinds)}}
+
+
+@pytest.mark.parametrize(
+    "kinds, status",
+    [(["flips", "table"], 1), (["table", "flips"], 0), (["flips", "table of the host"], 0), (["table"], 1)],
+)
+def test_of_two_sources_of_an_input_the_last_wins_at_each_party(checked, kinds, status):
+    binning = task("hetero_feature_binning", inputs=sources(*kinds), method="quantile")
+    assert checked(dag(binning_0=binning))[0] == status
+
+
+def test_flips_that_an_earlier_job_made_are_unknown(checked):
+    model = task("hetero_feature_binning", "label_flip_0", method="quantile")
+    inherited = {"inheritance": {"job_id": "202601010000000000000", "task_list": ["label_flip_0"]}}
+    assert (checked(dag(a=model))[0], checked({**dag(a=model), "conf": inherited})[0]) == (0, 1)
+
+
+def test_a_model_of_an_earlier_job_brings_settings_that_nobody_knows(checked):
+    model = {"model_warehouse": {"producer_task": "nn_0", "output_artifact_key": "output_model"}}
+    read = {"task_output_artifact": [FLIPS]}
+    inputs = {"data": {"test_data": read}, "model": {"input_model": model}}
+    assert checked(dag(arbiter(), a=task("homo_nn", stage="predict", inputs=inputs)))[0] == 3
+    assert checked(dag(arbiter(), a=task("coordinated_lr", stage="predict", inputs=inputs)))[0] == 0
+
+
+def test_a_training_that_goes_on_does_not_take_the_cipher_of_the_one_before(checked):
+    warm = {"task_output_artifact": [{"producer_task": "a", "output_artifact_key": "output_model"}]}
+    read = {"task_output_artifact": [{"producer_task": "reader_0", "output_artifact_key": "output_data"}]}
+    first = task("coordinated_lr", "reader_0", he_param={"kind": "ou"})
+    second = task("coordinated_lr", inputs={"data": {"train_data": read}, "model": {"warm_start_model": warm}})
+    assert checked(dag(arbiter(), a=first))[0] == 0
+    assert checked(dag(arbiter(), a=first, b=second))[0] == 1
+
+
+@pytest.mark.parametrize("of, status", [("10001", 0), ("10000", 1), ("9999", 0)])
+def test_who_has_the_key_as_arbiter_opens_what_it_gets_as_host(checked, of, status):
+    model = task("coordinated_lr", "reader_0", he_param={"kind": "OU"})
+    found, shown = checked(dag(arbiter(of), a=model))
+    assert found == status and ("host and arbiter 10000 can read every true label" in shown) is (status == 1)
+
+
+def test_a_party_in_all_roles_is_shown_nothing_of_its_own(checked):
+    roles = [{"role": role, "party_id": ["9999"]} for role in ("guest", "host", "arbiter", "local", "host")]
+    job = {**dag(a=task("coordinated_lr", "reader_0"), b=task("homo_lr", "reader_0")), "parties": roles}
+    status, shown = checked(job, "--json")
+    assert status == 0 and {sight["observer"] for sight in json.loads(shown)["sights"]} <= {"whoever gets the model"}
+
+
+APART = {
+    "per_epoch": ("dp_hetero_lr", {"solver": "per_epoch"}, True),
+    "what per_epoch follows from": ("dp_hetero_lr", {"early_stop": "weight_diff"}, True),
+    "cross_product": ("dp_hetero_lr", {}, False),
+    "answers": ("shuffler", {"shuffler": "10002"}, True),
+    "shuffled answers": ("dp_homo_nn", {"aggregation": "shuffle", "shuffler": "10002"}, True),
+    "a masked sum": ("dp_homo_nn", {}, False),
+}
+
+
+@pytest.mark.parametrize("component, given, apart", APART.values(), ids=APART)
+def test_our_components_refuse_an_arbiter_that_is_a_data_party_where_they_rest_on_two(checked, component, given, apart):
+    given = {"label_source": "a/b/y", **given} if component == "dp_hetero_lr" else given
+    for party, refused in (("10000", apart), ("10001", False)):
+        status, shown = checked(dag(arbiter(party), a=task(component, "label_flip_0", **given)))
+        sentence = f"The arbiter of {component} must be another party than"
+        assert (sentence in shown, status == 1) == (refused, refused), shown
+
+
+class Called:
+    """FATE's context as far as a component looks at it before any message."""
+
+    def __init__(self, *parties):
+        self.federation = type("Federation", (), {"parties": list(parties)})
+
+
+@pytest.mark.parametrize("role", ["guest", "host", "arbiter"])
+def test_every_party_refuses_by_itself_before_any_message(role):
+    from fate_dp.components.dp_hetero_lr.component import dp_hetero_lr
+
+    train = next(stage for stage in dp_hetero_lr.stage_components if stage.name == "train").callback.__wrapped__
+    joined = Called(("guest", "9999"), ("host", "10000"), ("arbiter", "10000"))
+    with pytest.raises(Refused, match="must be another party than guest and host, got party 10000 as arbiter and host"):
+        train(joined, role, solver="per_epoch")
+
+
+def test_true_labels_beside_those_that_are_protected_are_refused(checked):
+    protected = task("dp_hetero_lr", "label_flip_0", label_source="a/b/y")
+    beside = task("hetero_secureboost", "reader_0")
+    assert checked(dag(a=protected, b=task("hetero_secureboost", "label_flip_0")))[0] == 0
+    status, shown = checked(dag(a=protected, b=beside))
+    assert status == 1 and "True labels that label_flip_0 protects must be shown by no other task" in shown
+
+
+def test_what_is_said_of_several_tasks_or_messages_is_said_once(checked):
+    conf = {"agglayer_arg_conf": {"agg_type": "hess"}}
+    read = {name: task("hetero_nn", "reader_0", runner_conf=conf) for name in ("nn_0", "nn_1", "nn_2", "nn_3", "nn_4")}
+    status, shown = checked(dag(**read))
+    lines = shown.splitlines()
+    assert status == 1 and len(set(lines)) == len(lines)
+    assert sum(line.startswith("LEAK: ") for line in lines) == len(read)
+    assert any(line.startswith("nn_0, nn_1, nn_2 and 2 more: LEAKS host 10000 of guest 9999") for line in lines)
+
+
+def test_ten_thousand_tasks_get_a_verdict(checked):
+    channel = {"output_artifact_key": "train_output_data"}
+    tasks, last = {}, {"producer_task": "label_flip_0", "output_artifact_key": "output_data"}
+    for number in range(10_000):
+        read = {"data": {"train_data": {"task_output_artifact": [last]}}}
+        tasks[f"t{number}"] = task("hetero_feature_binning", inputs=read, method="quantile")
+        last = {"producer_task": f"t{number}", **channel}
+    status, shown = checked(json.dumps({"dag": dag(**tasks)}))
+    assert status == 0 and "t0, t1, t2 and 9997 more" in shown
