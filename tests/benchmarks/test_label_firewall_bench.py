@@ -24,7 +24,9 @@ def test_statements_of_every_case_are_the_same_in_both_files(found, tmp_path, mo
     entries = yaml.safe_load(text)
     assert text.startswith(HEAD)
     # JSON has texts alone as keys.
-    assert json.loads(json.dumps(entries)) == json.loads((tmp_path / "out" / "transcripts.json").read_text(encoding="utf-8"))
+    assert json.loads(json.dumps(entries)) == json.loads(
+        (tmp_path / "out" / "transcripts.json").read_text(encoding="utf-8")
+    )
     assert len(entries) == len(CASES) and {entry["share_read"] for entry in entries} == {0.75 if found[0] == 0 else 0.0}
 
 
