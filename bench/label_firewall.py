@@ -45,8 +45,8 @@ COMMAND = "make bench-label-firewall"
 FEATURES = 5
 TIMEOUT = 1800
 HEAD = f"""\
-# What parties read off recorded tasks of FATE 2.2.0, measured by `{COMMAND}` in one run. How much is learned was written
-# into the benchmark by hand: a row that is read to 0.99 or more of its labels is `every`.
+# What parties read off recorded tasks of FATE 2.2.0, measured by `{COMMAND}`. How much is learned was written
+# into the benchmark by hand: what is read to 0.98 or more of its labels is `every`.
 """
 
 

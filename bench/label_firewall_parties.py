@@ -39,7 +39,7 @@ class PartyView:
         received: (sender, name, value) of every message, in order.
         ids: of its own rows, in their order.
         features: its own, (rows, features).
-        labels: the guest's own (rows,); None at others.
+        labels: its own (rows,), of a guest alone or of all parties.
         shares: of every tensor that guest and host share and that is multiplied with its features, its own share
             (rows,), and how many messages had been received then.
         opened: (name, array) of what it decrypted with a key of its own.
@@ -48,8 +48,8 @@ class PartyView:
 
     received: list[tuple[str, str, Any]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
-    features: np.ndarray | None = None
-    labels: np.ndarray | None = None
+    features: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     shares: list[tuple[np.ndarray, int]] = field(default_factory=list)
     opened: list[tuple[str, Any]] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
@@ -217,7 +217,7 @@ def _play(ctx, task: Task, tables: dict[str, pd.DataFrame], reads: Sequence[tupl
     if frame is not None:
         rows = frame.as_pd_df()
         view.ids, view.features = rows["id"].to_list(), rows[frame.schema.columns.to_list()].to_numpy(float)
-        view.labels = rows[LABEL].to_numpy(float) if LABEL in rows else None
+        view.labels = rows[LABEL].to_numpy(float) if LABEL in rows else view.labels
     with (
         recorded_messages(view.received),
         _noted_shares(view),

@@ -20,7 +20,8 @@ TRANSCRIPTS = {
 STRENGTH = (NOTHING, SUMS, SOME, EVERY)
 NAMES = (*catalogue(), *component_names())
 CELLS = [(name, number) for name in NAMES for number in range(len(disclosure_of(name).shows))]
-READ_OF_EVERY_ROW = 0.99
+READ_OF_EVERY_ROW = 0.98
+"""Starts are random: of 1,000 labels runs have missed up to 13."""
 
 
 @cache
