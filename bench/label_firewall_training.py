@@ -1,10 +1,8 @@
-"""Readings of labels that need all messages of a training at once: paths of weights, sums of small batches, leaves of many trees.
+"""Readings of labels that need all messages of a training at once: paths of weights, leaves of many trees.
 
 Rates and penalties are FATE's defaults, which every party has in the job. Of a party's own weights the last ones are in the
 model that it writes, and each step is a message of the arbiter.
 """
-
-from itertools import product
 
 import numpy as np
 
@@ -14,8 +12,6 @@ from fate_dp.attacks.label_ciphertexts import opened
 RATE, PENALTY = 0.01, 1.0
 """Of FATE's optimizer in coordinated_lr and coordinated_linr: sgd, penalty l2."""
 ROUNDS = 50
-MOST_GUESSED = 12
-"""Rows of a batch whose labels are all tried."""
 
 
 def residuals(view: PartyView, message: str, of_tensors) -> np.ndarray:
@@ -84,49 +80,6 @@ def _fitted(others: np.ndarray, whole: np.ndarray, columns: int) -> np.ndarray:
     phase = np.exp(2j * np.pi * labels).mean()
     intercept = (-np.angle(phase) / (2 * np.pi)) % 1.0
     return np.round(labels + intercept)
-
-
-def labels_of_batches(view: PartyView, values: tuple[float, float], slope: float) -> np.ndarray:
-    """Labels of two values (rows,) from a host's own gradients of small batches, whatever the cipher.
-
-    A gradient is X^T (slope (X w + X' w') - value / ...) over the batch's rows with the host's columns X, which has `slope` X w
-    known. Its changes from epoch to epoch span what X^T X' may be; what is orthogonal to them holds for the labels alone, of
-    which a batch has few enough to try all.
-
-    Args:
-        values: what the residual has of a label 0 and of a label 1.
-        slope: what it has of a score.
-    """
-    place, weights = {row: number for number, row in enumerate(view.ids)}, own_weights(view)
-    batches = [[place[row] for row in _rows_of(each, view)] for each in view.named("batch_indexes")]
-    batches = batches or [list(range(len(view.ids)))]
-    steps = [_flat(each) for each in view.named("g")]
-    found = np.full(len(view.ids), UNREAD)
-    for number, rows in enumerate(batches):
-        own, at = view.features[rows], range(number, len(steps), len(batches))
-        sums = np.array([(steps[t] / RATE - PENALTY * weights[t]) * len(rows) for t in at])
-        rest = sums - np.array([slope * own.T @ (own @ weights[t]) for t in at])
-        found[rows] = _guessed(own, rest, values)
-    return found
-
-
-def _guessed(own: np.ndarray, rest: np.ndarray, values: tuple[float, float]) -> np.ndarray:
-    """Labels (rows,) of one batch: the ones that agree best, of many rows those of the shortest residual."""
-    if len(own) > MOST_GUESSED:
-        shortest = np.linalg.lstsq(own.T, rest[0], rcond=None)[0]
-        return (np.abs(shortest - values[1]) < np.abs(shortest - values[0])).astype(float)
-    directions, lengths, _ = np.linalg.svd((rest[1:] - rest[0]).T, full_matrices=True)
-    moving = int((lengths > 1e-5 * np.abs(rest).max()).sum())
-    still = directions[:, moving:]
-    guesses = np.array(list(product((0.0, 1.0), repeat=len(own))))
-    residuals = values[0] + (values[1] - values[0]) * guesses
-    misses = np.linalg.norm((residuals @ own - rest[0]) @ still, axis=1)
-    return guesses[int(misses.argmin())] if still.shape[1] else np.full(len(own), UNREAD)
-
-
-def _rows_of(index, view: PartyView) -> list[str]:
-    """The match ids of a batch, whose sample ids end as they do."""
-    return [f"person {sample.rsplit(' ', 1)[1]}" for sample, _ in sorted(index.collect())]
 
 
 def leaves_of_trees(view: PartyView) -> np.ndarray:
