@@ -162,12 +162,6 @@ def residuals_of_shares(view: PartyView) -> np.ndarray:
     return _residuals_of_shares(shares_of(view), 1)[0]
 
 
-def scores_of_host(view: PartyView, labels: Reading, message: str) -> np.ndarray:
-    """(rows,): the joint score before the first step, of labels that were read, the guest's residual and the host's own part."""
-    sent = numbers(view, message)
-    return sent.reshape(len(view.ids), -1)[:, 0] + labels(view)
-
-
 def named_rows(view: PartyView, message: str) -> np.ndarray:
     """(rows,): 1 for each own row whose sample id a message of this name has."""
     named: set[str] = set()
