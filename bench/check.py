@@ -149,11 +149,12 @@ def verdict(plan, component, given):
 
 def evidence_of(shown, folder=FOLDER):
     """Whether a statement cites a recorded transcript, or a test, that is there."""
-    keys = {entry.get("key") for entry in yaml.safe_load((folder / "transcripts.yaml").read_text())}
+    keys = {entry["key"] for entry in yaml.safe_load((folder / "transcripts.yaml").read_text())}
     for place in shown.evidence:
-        kind, _, cited = place.partition(" ")
-        path, _, name = cited.partition("::")
-        if kind == "transcript" and cited in keys or kind == "test" and name.partition("[")[0] in names_in(path):
+        if place.startswith("transcript:") and place.partition(":")[2] in keys:
+            return True
+        path, _, name = place.partition("::")
+        if path.startswith("tests/") and name in names_in(path):
             return True
     return False
 

@@ -228,7 +228,7 @@ def _ways(kind):
         case "bool":
             return list(WAYS.items())
         case "int":
-            return [(value, (str(value), float(value))) for value in (10, 20)]
+            return [(value, (str(value), float(value))) for value in (10, 20, 50, 100)]
         case ["choice", *allowed]:
             return [(each, (each.upper(), each.title(), each.swapcase())) for each in allowed]
         case ["list", ["choice", *allowed]]:

@@ -166,7 +166,7 @@ SMALLEST: dict[str, Smallest] = {
     ),
     "job": Smallest("job", ("--pairs", "1", "--demo-pairs", "1")),
     "label-dp": Smallest("label_dp", (), {"SPLITS": range(2), "REPEATS": 1}),
-    "label-firewall": Smallest("label_firewall", (), {"CASES": first(3), "STOCK_ROWS": 200, "SMALL_ROWS": 200}),
+    "label-firewall": Smallest("label_firewall", ("--only", "linr_share_read_two_hosts_5")),
     "label-methods": Smallest("label_methods", ("--only", "breast_cancer"), {"label_noise:DRAWS": 1}),
     "label-noise": Smallest("label_noise", (), {"DRAWS": 1, "FOLDS": 2, "EPSILONS": (1.0,)}),
     "noise": Smallest("noise", (), {"SCALES": (1.0,), "DRAWS": 1}),

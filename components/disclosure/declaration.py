@@ -22,6 +22,8 @@ from fate_dp.privacy import declared
 from fate_dp.privacy.validation import InvalidArgument, is_real
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+PROOF = re.compile(r"transcript:[a-z0-9_]+|tests/[a-z0-9_/]+\.py::test_[a-z0-9_]+")
+"""A recorded run or a test, one of which every statement names."""
 COMPONENTS = Path(__file__).parent.parent
 CATALOGUE = Path(__file__).parent / "catalogue"
 LABELS, FEATURES, IDS, SCORES = ASSETS = ("labels", "features", "ids", "scores")
@@ -49,7 +51,8 @@ class Shown:
         to: roles of the observers; ``model`` is whoever gets the model, `SHUFFLER` the host that shuffles.
         message: what is sent, in words.
         computes: what the observer can compute from it.
-        evidence: FILE:LINE in the package ``fate`` 2.2.0, or PATH::NAME of a class, function or test of this project.
+        evidence: FILE:LINE in the package ``fate`` 2.2.0, PATH::NAME of a class or function of this project, and at least one
+            of what can prove it wrong: ``transcript:KEY`` of tests/check/transcripts.yaml, or a test's PATH::NAME.
         stages: in which it happens; all of them if empty.
         when: settings by name ("he_param.kind" for a nested one), each with the values for which it happens: a list of them,
             ``{not: [...]}`` for all others, ``{is: mapping}``, or ``{below: SETTING}`` for numbers below another setting.
@@ -180,6 +183,10 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
     """What no single field can say; raises InvalidArgument. ``where`` is what a sentence calls the file."""
     if found.component != component:
         raise InvalidArgument.of(f"component in {where}", found.component, repr(component))
+    for each in found.shows:
+        if not any(map(PROOF.fullmatch, each.evidence)):
+            allowed = "a list with a transcript:KEY or a tests/FILE.py::test_NAME in it"
+            raise InvalidArgument.of(f"evidence in {where}", list(each.evidence), allowed)
     stated = [
         *(each.when for each in found.rows),
         *(each.when for each in found.shows),

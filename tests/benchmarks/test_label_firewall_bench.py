@@ -1,6 +1,8 @@
 """What the benchmark of hosts that read labels writes down, of readings that are made up."""
 
 import json
+from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -16,9 +18,23 @@ def test_statements_of_every_case_are_the_same_in_both_files(found, tmp_path, mo
     monkeypatch.setattr(label_firewall, "TRANSCRIPTS", tmp_path / "out" / "transcripts.json")
     labels = np.array([0.0, 1.0, 1.0, 1.0])
     read = Read(np.array(found, dtype=float), labels, labels, {"enc_y": 1}, 0.1, 2.0)
-    write_transcripts([Statement(case, read) for case in CASES], tmp_path / "recorded.yaml")
+    cases = [replace(case, share=attrgetter("share_of_true")) for case in CASES]
+    write_transcripts([Statement(case, read) for case in cases], tmp_path / "recorded.yaml")
     text = (tmp_path / "recorded.yaml").read_text(encoding="utf-8")
     entries = yaml.safe_load(text)
     assert text.startswith(HEAD)
-    assert entries == json.loads((tmp_path / "out" / "transcripts.json").read_text(encoding="utf-8"))
+    # JSON has texts alone as keys.
+    assert json.loads(json.dumps(entries)) == json.loads(
+        (tmp_path / "out" / "transcripts.json").read_text(encoding="utf-8")
+    )
     assert len(entries) == len(CASES) and {entry["share_read"] for entry in entries} == {0.75 if found[0] == 0 else 0.0}
+
+
+def test_what_is_played_alone_leaves_the_other_entries_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_firewall, "TRANSCRIPTS", tmp_path / "transcripts.json")
+    labels = np.array([0.0, 1.0])
+    first, second = (Statement(case, Read(labels, labels, labels, {}, 0.1, 2.0)) for case in CASES[:2])
+    for statements in ([second], [first]):
+        write_transcripts(statements, tmp_path / "recorded.yaml")
+    entries = yaml.safe_load((tmp_path / "recorded.yaml").read_text(encoding="utf-8"))
+    assert [entry["key"] for entry in entries] == [case.figure for case in CASES[:2]]

@@ -18,6 +18,7 @@ from pathlib import Path
 from fate_dp.components.disclosure.declaration import (
     EVERY,
     LEARNS,
+    PROOF,
     SOME,
     ComponentDisclosure,
     Shown,
@@ -172,7 +173,8 @@ def _value(value: object) -> str:
 
 def _seen(shown: Shown) -> str:
     evidence = ", ".join(f"`{place}`" for place in shown.evidence)
-    return f"tried (`{shown.attack}`), {evidence}" if shown.attack else f"read, {evidence}"
+    tried = f"tried (`{shown.attack}`)" if shown.attack else "tried" if PROOF.match(shown.evidence[0]) else "read"
+    return f"{tried}, {evidence}"
 
 
 def _protocol(protocol: guarantees.Protocol) -> str:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bench.label_firewall import tables
-from bench.label_firewall_parties import Read, Task, play
+from bench.label_firewall_cases import Data
+from bench.label_firewall_parties import HOST, Read, Task, play
 from bench.label_firewall_reading import compare_with_guesses
 from fate_dp.attacks.label_ciphertexts import two_valued
 
@@ -18,8 +19,8 @@ EPSILON = 0.5
 def binning(tmp_path_factory):
     @cache
     def played(epsilon: float | None) -> Read:
-        task = Task("hetero_feature_binning", compare_with_guesses, epsilon=epsilon)
-        return play(task, tables(ROWS), str(tmp_path_factory.mktemp("home")))
+        task, home = Task("hetero_feature_binning", epsilon=epsilon), str(tmp_path_factory.mktemp("home"))
+        return play(task, tables(Data(ROWS)), home, [(HOST, compare_with_guesses)])[0]
 
     return played
 

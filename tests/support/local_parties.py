@@ -216,11 +216,16 @@ def recorded_messages(received):
         yield
 
 
-def frame_of(ctx, table, label=None, partitions=2):
+def frame_of(ctx, table, label=None, partitions=2, dtype="float64", label_type="int32"):
     """A pandas table with columns ``sample_id`` and ``id`` as a FATE DataFrame."""
     from fate.arch.dataframe import PandasReader
 
     reader = PandasReader(
-        sample_id_name="sample_id", match_id_name="id", label_name=label, dtype="float64", partition=partitions
+        sample_id_name="sample_id",
+        match_id_name="id",
+        label_name=label,
+        label_type=label_type,
+        dtype=dtype,
+        partition=partitions,
     )
     return reader.to_frame(ctx, table)

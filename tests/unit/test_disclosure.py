@@ -260,7 +260,7 @@ def test_a_name_that_is_no_components_name_opens_no_file():
 def test_statements_about_settings_that_are_not_declared_are_refused(tmp_path, monkeypatch):
     (tmp_path / "odd.yaml").write_text(
         "component: odd\nstages: [train]\nsettings: {}\noutputs: []\nrows: []\nshows:\n- {what: labels, of: [guest], to: [host], "
-        "form: clear, learns: every, message: m, computes: c, evidence: [x], when: {gone: [1]}}\n"
+        "form: clear, learns: every, message: m, computes: c, evidence: [tests/x.py::test_x], when: {gone: [1]}}\n"
     )
     monkeypatch.setattr(declaration, "CATALOGUE", tmp_path)
     with pytest.raises(InvalidArgument, match="when in .*odd.yaml must be settings of .*, got {'gone': \\[1\\]}"):

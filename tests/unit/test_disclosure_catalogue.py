@@ -15,6 +15,7 @@ from fate_dp.components.disclosure.declaration import (
     EVERY,
     FLIPPED,
     LABELS,
+    PROOF,
     ComponentDisclosure,
     catalogue,
     disclosure_of,
@@ -96,7 +97,7 @@ def test_statements_name_stages_and_inputs_of_their_component():
 def test_statements_rest_on_lines_of_fate_and_on_scripts_that_are_there():
     for name in BUILT_IN:
         for shown in declared(name).shows:
-            for place in shown.evidence:
+            for place in (place for place in shown.evidence if not PROOF.fullmatch(place)):
                 path, line = place.split(":")
                 lines = (FATE / path).read_text(encoding="utf-8").splitlines()
                 assert lines[int(line) - 1].strip(), f"{place} is an empty line."
