@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import yaml
@@ -230,9 +229,8 @@ class JobFiles:
                     found.append(f"task {source.get('task_name')} ({source.get('component')}) of an earlier job")
         return found
 
-    @cache  # noqa: B019
     def _of(self, task: str, file: str = BEFORE_INPUTS) -> Document:
-        """What a task of this party was to do, in its last attempt; a process has one task, and reads it once."""
+        """What a task of this party was to do, in its last attempt."""
 
         def attempt(path: Path) -> int:
             number = path.parents[1].name

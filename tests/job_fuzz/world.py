@@ -246,6 +246,8 @@ def prepare(home: Path) -> None:
     JobFiles.of_this_task = classmethod(lambda cls: cls(here.files) if getattr(here, "files", None) else None)  # type: ignore[assignment]
     # A coarser grid of losses is quicker, and never lowers a total.
     accountant.GRID_POINTS, accountant.SINGLE_POINTS = 1 << 13, 1 << 12
+    # A job's files have a path of their own, and are whole before a task reads them.
+    JobFiles._of = functools.cache(JobFiles._of)  # type: ignore[method-assign, assignment]
     total.total_epsilon = _known(total.total_epsilon)
     database.transaction = _killing(database.transaction)
     database.sqlite3 = _Hurried()  # type: ignore[assignment]
