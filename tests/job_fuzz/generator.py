@@ -112,7 +112,7 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         # They share no record until a job reads the whole, which may come right behind a job on each.
         upload(again=True, of=0, first=0, last=PEOPLE // 2)
         upload(again=True, of=0, first=PEOPLE // 2, last=PEOPLE)
-        planned = [uploads[at] for at in rng.choice([(2, 3, 0), ()])]
+        planned = rng.choice([[*uploads[2:], uploads[0]], []])
     elif pattern == "alike":
         # For trainings of parties that have the same columns.
         upload(party=rng.choice(PARTIES[1:]), label=rng.choice(["y", "z"]), columns=uploads[0]["columns"])
@@ -126,7 +126,7 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
             upload(again=rng.random() < 0.5)
         elif drawn < 0.36:
             made.append(_of_operator(rng, uploads))
-        elif drawn < 0.5 and (steps := _again(rng, made)):
+        elif drawn < 0.44 and (steps := _again(rng, made)):
             made += steps
         elif (job := _job(rng, uploads, without, own)) is not None:
             made.append(job)
