@@ -104,7 +104,7 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
 
     population = rng.choice(POPULATIONS)
     kind = rng.choice("xxb")
-    pattern, whole = rng.choice(["halves", "alike", "alike", ""]), {"first": 0, "last": PEOPLE}
+    pattern, whole = rng.choice(["halves", "halves", "alike", "alike", ""]), {"first": 0, "last": PEOPLE}
     upload(party=PARTIES[0], population=population, label="y", kind=kind, **(whole if pattern == "halves" else {}))
     upload(party=PARTIES[1], population=population, label=None, kind=kind, **whole)
     planned: list[Step] = []
@@ -112,7 +112,7 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         # They share no record until a job reads the whole, which may come right behind a job on each.
         upload(again=True, of=0, first=0, last=PEOPLE // 2)
         upload(again=True, of=0, first=PEOPLE // 2, last=PEOPLE)
-        planned = rng.choice([[*uploads[2:], uploads[0]], []])
+        planned = [*uploads[2:], uploads[0]] if rng.random() < 0.75 else []
     elif pattern == "alike":
         # For trainings of parties that have the same columns.
         upload(party=rng.choice(PARTIES[1:]), label=rng.choice(["y", "z"]), columns=uploads[0]["columns"])
