@@ -234,14 +234,15 @@ class Client(Role):
         assert self.frame is not None, "Its check has passed."
         settings, epsilon0, records = self.settings, self.terms["epsilon0"], self.frame.shape[0]
         events = events_of(settings.requests, epsilon0, settings.min_messages)
-        charges = Charges(self.ctx, self.frame, REFUSAL)
 
-        def promise() -> None:
+        def promise() -> Charges:
             self.party(COUNTS, self.federation.shuffler).put(RECORDS, records)
             check_promise(self.terms, settings)
+            charges = Charges(self.ctx, self.frame, REFUSAL)
             charges.check([(event, 1) for _, event in events])
+            return charges
 
-        self.all_do(COUNTS, promise)
+        charges = self.all_do(COUNTS, promise)
         server_key = self.party(COUNTS, self.federation.server).get(SERVER_KEY)
         for purpose, event in events:
             charges.record([(event, 1)], purpose)

@@ -13,18 +13,25 @@ it is charged elsewhere, as slack. More in docs/proofs-privacy.md.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from ..validation import InvalidArgument, check_delta, check_epsilon_or_zero, check_target, positive
 
 
 def high_precision(bits: float) -> Any:
-    """An mpmath context of its own with ``bits`` bits of precision: no thread can change another's."""
+    """This thread's mpmath context with ``bits`` bits of precision: no thread can change another's."""
+    return _context_of(int(bits), threading.get_ident())
+
+
+@lru_cache(maxsize=64)
+def _context_of(bits: int, thread: int) -> Any:
     import mpmath
 
     context = mpmath.MPContext()
-    context.prec = int(bits)
+    context.prec = bits
     return context
 
 

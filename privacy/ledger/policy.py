@@ -39,6 +39,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from ..declared import YAML_READER
 from ..private_files import AnyPath, publish_if_absent, replace_file
 from ..validation import DEFAULT_DELTA, positive, refusal, whole
 from .database import WEIGHTS
@@ -221,7 +222,7 @@ def check_source(source: Any) -> str:
     return str(source)
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(YAML_READER):
     """YAML 1.1 takes 1e-6, for want of a point, for text."""
 
 

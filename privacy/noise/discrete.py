@@ -210,7 +210,7 @@ class _DiscreteGaussian(SymmetricLaw):
     table_bits = 5
 
     @staticmethod
-    @lru_cache(maxsize=16)
+    @lru_cache(maxsize=128)
     def table_of(scale: float) -> InversionTable:
         return inversion_table(lambda i, context: -(i**2) / (2 * context.mpf(scale) ** 2))
 
@@ -242,7 +242,7 @@ class _DiscreteLaplace(SymmetricLaw):
     table_bits = 4
 
     @staticmethod
-    @lru_cache(maxsize=16)
+    @lru_cache(maxsize=128)
     def table_of(scale: float) -> InversionTable:
         return inversion_table(lambda i, context: -i / context.mpf(scale))
 

@@ -23,13 +23,13 @@ from pathlib import Path
 
 from tests.mutants.planting import Mutant
 
-from .fuzz import MEMORY, fuzz, player, replay, shrink, written
+from .fuzz import MEMORY, find, fuzz, player, replay, shrink, written
 from .mutants import MUTANTS
 
 MUTANTS_SHARE = 0.4
 """Of the time, for all planted faults."""
-AGAIN, MOST_TOLD = 10_000, 300
-"""How much further the seeds of a second look begin; letters of what is told of a fault."""
+MOST_TOLD = 300
+"""Letters of what is told of a fault."""
 
 
 def main() -> int:
@@ -72,28 +72,15 @@ def main() -> int:
 
 
 def _missed(planted: Sequence[Mutant], options: argparse.Namespace) -> list[Mutant]:
-    """Faults that are not found. All are looked for twice: shortly, and then those that are left in all the time that is left."""
-    ends = time.monotonic() + MUTANTS_SHARE * options.seconds
-    for share in (0.4, 1.0):
-        missed: list[Mutant] = []
-        for at, mutant in enumerate(planted):
-            seconds = share * (ends - time.monotonic()) / (len(planted) - at)
-            if not _is_found(mutant, seconds, options, share == 1.0):
-                missed.append(mutant)
-        planted = missed
-    return list(planted)
-
-
-def _is_found(mutant: Mutant, seconds: float, options: argparse.Namespace, again: bool) -> bool:
-    first = options.seed + again * AGAIN
-    figures = fuzz(seconds, workers=options.workers, first=first, stop=True, mutant=mutant, without=options.without)
-    caught = bool(figures.understated) and not figures.broken
-    told = figures.told[0] if figures.told else "no ledger says less than the oracle"
-    print(
-        f"{'found' if caught else 'missed'} in {figures.sequences} sequences: {mutant.name}: {told[:MOST_TOLD]}",
-        flush=True,
+    """Faults that are not found, once each of all was told."""
+    searches = find(
+        planted, MUTANTS_SHARE * options.seconds, workers=options.workers, first=options.seed, without=options.without
     )
-    return caught
+    for search in searches:
+        found, figures = search.is_found, search.figures
+        told = figures.told[-1] if found else f"{figures.broken} broken; no ledger says less than the oracle"
+        print(f"{'found' if found else 'missed'} in {figures.sequences}: {search.mutant.name}: {told[:MOST_TOLD]}")
+    return [search.mutant for search in searches if not search.is_found]
 
 
 def _one(options: argparse.Namespace) -> int:

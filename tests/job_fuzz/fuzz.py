@@ -10,11 +10,15 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
+from multiprocessing.connection import wait
 from pathlib import Path
-from queue import Empty
 from typing import Any
+
+from tests.mutants.planting import Mutant, plant
+
+from .mutants import reached
 
 # What FATE-DP stands on, which forks find imported, and which takes longer than many sequences.
 FOUNDATIONS = (
@@ -33,6 +37,8 @@ FOUNDATIONS = (
 MEMORY = Path("/dev/shm")
 PATIENCE_SECONDS = 60.0
 """For the last sequences, once the time is over."""
+LEAST_SECONDS = 3.0
+"""For a fault in one round."""
 
 
 @dataclass
@@ -50,79 +56,118 @@ class Figures:
     def accepted_share(self) -> float:
         return self.accepted / max(self.jobs, 1)
 
+    def add(self, told: dict[str, Any]) -> None:
+        """Note what came of one sequence; one that was not played counts for nothing."""
+        self.sequences += told["played"]
+        self.jobs += told["jobs"]
+        self.accepted += told["accepted"]
+        self.understated += bool(told["finding"])
+        self.broken += bool(told["broken"])
+        if told["finding"] or told["broken"]:
+            self.told.append(f"seed {told['seed']}: {told['finding'] or told['broken']}")
 
-def fuzz(
-    seconds: float, *, workers: int = 2, first: int = 0, stop: bool = False, mutant: Any = None, without: str = ""
-) -> Figures:
-    """Play the sequences of the seeds from ``first`` on, for so many seconds.
+    def __add__(self, other: Figures) -> Figures:
+        return Figures(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
-    Args:
-        stop: whether to end at the first finding.
-        mutant: a fault that is planted in every worker, before it imports FATE-DP.
-        without: names of operations that do not occur, with commas.
+
+@dataclass
+class Search:
+    """A planted fault, or none, and the sequences that are played to find it, of the seeds from ``first`` on."""
+
+    mutant: Mutant | None
+    first: int
+    step: int = 1
+    figures: Figures = field(default_factory=Figures)
+
+    @property
+    def is_found(self) -> bool:
+        return self.mutant is not None and self.figures.understated > 0
+
+    def hears(self, told: Any) -> bool:
+        """Note what the process tells next; False where it ended, or need not go on."""
+        try:
+            found = told.recv()
+        except EOFError:
+            return False
+        self.first = found["seed"] + self.step
+        self.figures.add(found)
+        return not self.is_found
+
+
+def fuzz(seconds: float, *, workers: int = 2, first: int = 0, without: str = "") -> Figures:
+    """Play the sequences of the seeds from ``first`` on, for so many seconds; ``without`` the operations of these names."""
+    ours = [Search(None, first + at, workers) for at in range(workers)]
+    _play(ours, seconds, workers, without)
+    return sum((each.figures for each in ours), Figures())
+
+
+def find(
+    mutants: Iterable[Mutant], seconds: float, *, workers: int = 2, first: int = 0, without: str = ""
+) -> list[Search]:
+    """Look for each planted fault in the sequences of the seeds from ``first`` on, up to the first that shows it.
+
+    In rounds: in each the faults that are left share half of the time that is left.
     """
-    context = multiprocessing.get_context("fork")
+    ours, ends = [Search(mutant, first) for mutant in mutants], time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0 and (missed := [each for each in ours if not each.is_found]):
+        _play(missed, max(LEAST_SECONDS, left * workers / len(missed) / 2), workers, without)
+    return ours
+
+
+def _play(searches: Iterable[Search], seconds: float, workers: int, without: str) -> None:
+    """Play each search in a process of its own for so many seconds, so many at once."""
+    waiting, running = [*searches], {}
+    with tempfile.TemporaryDirectory(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                search = waiting.pop(0)
+                told, process = _started(search, Path(folder, f"{len(waiting)}"), seconds, without)
+                running[told] = search, process, time.monotonic() + seconds + PATIENCE_SECONDS
+            ready = wait([*running], timeout=1.0)
+            for told in [*running]:
+                search, process, latest = running[told]
+                if told not in ready and time.monotonic() < latest or told in ready and search.hears(told):
+                    continue
+                process.terminate()
+                process.join()
+                del running[told]
+
+
+def _started(search: Search, home: Path, seconds: float, without: str) -> tuple[Any, Any]:
+    """What a new process tells of the search, and the process, which must import FATE-DP by itself."""
     for name in FOUNDATIONS:
         import_module(name)
     assert not any(name.startswith("fate_dp.") for name in sys.modules), "A fork must import FATE-DP by itself."
-    found: Any = context.Queue()
-    ends, figures = time.monotonic() + seconds, Figures()
-    with tempfile.TemporaryDirectory(prefix="job-fuzz-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        given = [(Path(folder, str(at)), range(first + at, 10**9, workers), ends) for at in range(workers)]
-        ours = [context.Process(target=_work, args=(*each, without, mutant, found), daemon=True) for each in given]
-        for each in ours:
-            each.start()
-        _collect(found, figures, len(ours), ends, stop)
-        for each in ours:
-            each.terminate()
-            each.join()
-    return figures
+    context = multiprocessing.get_context("fork")
+    told, tells = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(search, home, seconds, without, tells), daemon=True)
+    process.start()
+    tells.close()
+    return told, process
 
 
-def _collect(found: Any, figures: Figures, running: int, ends: float, stop: bool) -> None:
-    while running and time.monotonic() < ends + PATIENCE_SECONDS:
-        try:
-            told = found.get(timeout=1.0)
-        except Empty:
-            continue
-        if told is None:
-            running -= 1
-            continue
-        figures.sequences += 1
-        figures.jobs += told["jobs"]
-        figures.accepted += told["accepted"]
-        figures.understated += bool(told["finding"])
-        figures.broken += bool(told["broken"])
-        if told["finding"] or told["broken"]:
-            figures.told.append(f"seed {told['seed']}: {told['finding'] or told['broken']}")
-            if stop:
-                break
-
-
-def _work(home: Path, seeds: Iterable[int], ends: float, without: str, mutant: Any, found: Any) -> None:
+def _work(search: Search, home: Path, seconds: float, without: str, tells: Any) -> None:
     try:
-        play = player(home, mutant, without)
-        for seed in seeds:
+        play = player(home, search.mutant, without)
+        # Importing FATE-DP does not count: on a busy machine it would take all the time of a fault.
+        ends = time.monotonic() + seconds
+        for seed in range(search.first, 10**9, search.step):
             if time.monotonic() > ends:
                 break
-            found.put(play(seed))
+            tells.send(play(seed))
     except BaseException:
-        found.put(_told(-1, broken=traceback.format_exc()))
+        tells.send(_told(-1, broken=traceback.format_exc()))
         raise
-    finally:
-        found.put(None)
 
 
 def _told(seed: int, **facts: Any) -> dict[str, Any]:
-    return {"seed": seed, "jobs": 0, "accepted": 0, "finding": None, "broken": None, **facts}
+    return {"seed": seed, "played": True, "jobs": 0, "accepted": 0, "finding": None, "broken": None, **facts}
 
 
-def player(home: Path, mutant: Any = None, without: str = "") -> Any:
+def player(home: Path, mutant: Mutant | None = None, without: str = "") -> Any:
     """A function that plays the sequence of a seed; the fault, if any, is planted in this process for good."""
     logging.disable(logging.CRITICAL)
     if mutant is not None:
-        from tests.mutants.planting import plant
-
         plant(mutant)
     from .generator import sequence
     from .runner import Broken, Playing
@@ -132,6 +177,8 @@ def player(home: Path, mutant: Any = None, without: str = "") -> Any:
 
     def play(seed: int) -> dict[str, Any]:
         steps = sequence(seed, frozenset(without.split(",")))
+        if mutant is not None and not reached(mutant, steps):
+            return _told(seed, played=False)
         try:
             report = Playing(home / "homes", steps).run()
         except Broken as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,13 +104,15 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
 
     population = rng.choice(POPULATIONS)
     kind = rng.choice("xxb")
-    pattern, whole = rng.choice(["halves", "alike", "alike", ""]), {"first": 0, "last": PEOPLE}
+    pattern, whole = rng.choice(["halves", "halves", "alike", "alike", ""]), {"first": 0, "last": PEOPLE}
     upload(party=PARTIES[0], population=population, label="y", kind=kind, **(whole if pattern == "halves" else {}))
     upload(party=PARTIES[1], population=population, label=None, kind=kind, **whole)
+    planned: list[Step] = []
     if pattern == "halves":
-        # They share no record until a job reads the whole.
+        # They share no record until a job reads the whole, which may come right behind a job on each.
         upload(again=True, of=0, first=0, last=PEOPLE // 2)
         upload(again=True, of=0, first=PEOPLE // 2, last=PEOPLE)
+        planned = [*uploads[2:], uploads[0]] if rng.random() < 0.75 else []
     elif pattern == "alike":
         # For trainings of parties that have the same columns.
         upload(party=rng.choice(PARTIES[1:]), label=rng.choice(["y", "z"]), columns=uploads[0]["columns"])
@@ -117,15 +120,29 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         upload(again=rng.random() < 0.5)
     tries = iter(range(100))
     while len(made) < STEPS and next(tries, None) is not None:
-        drawn = rng.random()
+        own = planned.pop(0) if planned else None
+        drawn = 1.0 if own else rng.random()
         if drawn < 0.18:
             upload(again=rng.random() < 0.5)
         elif drawn < 0.36:
             made.append(_of_operator(rng, uploads))
-        elif (job := _job(rng, uploads, without)) is not None:
+        elif drawn < 0.44 and (steps := _again(rng, made)):
+            made += steps
+        elif (job := _job(rng, uploads, without, own)) is not None:
             made.append(job)
             uploads += _kept(rng, job, uploads, len(made)) if rng.random() < 0.2 else []
     return made
+
+
+def _again(rng: random.Random, made: list[Step]) -> list[Step]:
+    """A job that was submitted before, often once its guest has lost its key; nothing where there is none."""
+    jobs = [step for step in made if step["do"] == "job"]
+    if not jobs:
+        return []
+    job = deepcopy(rng.choice(jobs))
+    for task in job["tasks"]:
+        task.pop("kept", None)
+    return [*([{"do": "lose_key", "party": job["guest"]}] if rng.random() < 0.7 else []), job]
 
 
 def _of_operator(rng: random.Random, uploads: list[Step]) -> Step:
@@ -162,10 +179,10 @@ def _upload(rng: random.Random, number: int, kind: str | None = None, **fixed: A
 
 
 def _partners(
-    rng: random.Random, uploads: list[Step], labelled: list[Step], horizontal: bool
+    rng: random.Random, uploads: list[Step], labelled: list[Step], horizontal: bool, own: Step | None
 ) -> tuple[Step, dict[str, Step]]:
-    """A guest's table, and one that goes with it of every party that has such a one."""
-    own = rng.choice(labelled[-3:] if rng.random() < 0.5 else labelled)
+    """A guest's table, perhaps one that is given, and one that goes with it of every party that has such a one."""
+    own = own or rng.choice(labelled[-3:] if rng.random() < 0.5 else labelled)
     if horizontal:
         own = rng.choice([each for each in labelled if each["columns"] == labelled[0]["columns"]])
     alike = [each for each in uploads if each["party"] != own["party"]]
@@ -177,10 +194,11 @@ def _partners(
     return own, {each["party"]: each for each in rng.sample(alike, len(alike))}
 
 
-def _job(rng: random.Random, uploads: list[Step], without: frozenset[str]) -> Step | None:
-    horizontal = rng.random() < 0.25
+def _job(rng: random.Random, uploads: list[Step], without: frozenset[str], planned: Step | None = None) -> Step | None:
+    """One job, of the guest's table that is ``planned`` or of any; None where no other party's table goes with it."""
+    horizontal = planned is None and rng.random() < 0.25
     labelled = [each for each in uploads if each["label"]]
-    own, by_party = _partners(rng, uploads, labelled, horizontal)
+    own, by_party = _partners(rng, uploads, labelled, horizontal, planned)
     if not by_party:
         return None
     hosts = rng.sample(sorted(by_party), rng.randint(1, len(by_party)) if rng.random() < 0.4 else 1)

@@ -7,11 +7,21 @@ and their own tests hold them. Other faults stand in their places.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from tests.mutants.planting import Mutant
 
 
 def _mutant(name: str, symbol: str, *edits: tuple[str, str]) -> Mutant:
     return Mutant(name, "A", symbol, edits)
+
+
+def reached(mutant: Mutant, steps: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a sequence may come to the fault: one in a component's own code only where a task runs that component."""
+    area, component, *_ = mutant.module.split(".")
+    played = {task["component"] for step in steps for task in step.get("tasks", ())}
+    return area != "components" or component == "common" or component in played
 
 
 CHARGES, TOTALS, DATASETS = "components.common.charges", "privacy.ledger.totals", "privacy.ledger.datasets"

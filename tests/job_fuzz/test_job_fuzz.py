@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .mutants import MUTANTS
+from .mutants import MUTANTS, reached
 from .oracle import BY_LABELS, NOTHING, REPLACE_ONE, Cell, Content, Draw, Mechanism, Secret, Truth, epsilon_of, gaussian
 from .shrink import shrunk
 
@@ -29,6 +29,15 @@ def test_no_ledger_says_less_than_the_oracle_in_a_minute_of_jobs():
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_fault_can_still_be_planted(mutant):
     assert mutant.source()
+
+
+def test_a_fault_in_a_component_is_sought_where_a_task_runs_it_and_any_other_everywhere():
+    in_binning = next(each for each in MUTANTS if "dp_binning" in each.module)
+    in_ledger = next(each for each in MUTANTS if each.module.startswith("privacy"))
+    in_common = next(each for each in MUTANTS if "common" in each.module)
+    other, binned = ([{"do": "job", "tasks": [{"component": name}]}] for name in ("label_flip", "dp_binning"))
+    assert [reached(in_binning, steps) for steps in (other, binned)] == [False, True]
+    assert all(reached(mutant, steps) for mutant in (in_ledger, in_common) for steps in (other, binned))
 
 
 def test_the_oracle_composes_as_theory_says():

@@ -10,6 +10,7 @@ from fate_dp.components.common.charges import home_of
 from fate_dp.components.common.preflight import UNTOLD
 from fate_dp.components.shuffler.run import ANSWER_BYTES, MESSAGE_BYTES
 from fate_dp.privacy.events import REPLACE_ONE
+from fate_dp.privacy.labels.flipback import marked
 
 from .scenarios import ARBITER, GUEST, HOST, SECOND_HOST, Artifact, Scenario, assert_refused, play
 
@@ -102,6 +103,7 @@ def frame_of(ctx, table):
         sample_id_name="sample_id",
         match_id_name="id",
         label_name="y",
+        label_type="float64",
         partition=2,
         dtype={name: "str" if name == "text" else "float64" for name in columns},
     )
@@ -205,6 +207,12 @@ BEFORE_WORK = {
         UNTOLD,
     ),
     "repeated id": (on(tables=changed(id="person"), **PRIVATE), HOST, "An id occurs more than once", UNTOLD),
+    "derived labels": (
+        on(tables=changed(GUEST, y=marked(np.full(SIZES[GUEST], 0.5))), **PRIVATE),
+        GUEST,
+        "The labels went through flipback",
+        UNTOLD,
+    ),
     "shuffler with data": (
         on(tables={**TABLES, SHUFFLER: TABLES[HOST]}, **PRIVATE),
         SHUFFLER,
