@@ -315,8 +315,8 @@ class Artifact:
     def get_metadata(self) -> Any:
         return self.metadata
 
-    def write(self, value: Any = None, metadata: Any = None, df: Any = None) -> None:
-        self.value = df if value is None else value
+    def write(self, df: Any = None, metadata: Any = None) -> None:
+        self.value = df
 
 
 class Endless:

@@ -318,7 +318,8 @@ def numbers_of_folds(view: PartyView, message: str) -> np.ndarray:
 
 def batches_out_of_order(view: PartyView, message: str) -> np.ndarray:
     """(rows,): 1 for each row that is in another batch than the order of sample ids puts it in."""
-    order, found, at = sorted(row.replace("person", "row") for row in view.ids), {}, 0
+    order, at = sorted(row.replace("person", "row") for row in view.ids), 0
+    found: dict[str, float] = {}
     for value in view.named(message):
         expected = set(order[at : at + len(value)])
         found |= {sample: UNREAD if sample in expected else 1.0 for sample, _ in value}

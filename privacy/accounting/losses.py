@@ -285,4 +285,5 @@ def _log1p(numbers: NDArray[np.complex128]) -> NDArray[np.complex128]:
     with np.errstate(divide="ignore"):
         far = np.log(np.hypot(1 + real, imaginary))
     near = np.log1p(np.where(small, 2 * real + real**2 + imaginary**2, 0)) / 2
-    return np.where(small, near, far) + 1j * np.arctan2(imaginary, 1 + real)
+    found: NDArray[np.complex128] = np.where(small, near, far) + 1j * np.arctan2(imaginary, 1 + real)
+    return found
