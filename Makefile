@@ -66,7 +66,7 @@ mutants: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(WORDS)
 
 # Ten minutes of whole jobs, one after the other, beside an oracle of what was seen of each label and record; planted faults must be
-# found within four of them. The last line has the figures.
+# found in a third of the time. The last line has the figures.
 job-fuzz: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.job_fuzz
 

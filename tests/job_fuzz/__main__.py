@@ -1,6 +1,6 @@
 """`python -m tests.job_fuzz`: whole jobs beside an oracle, and planted faults that must be found.
 
-    --seconds N     in all (default 600); planted faults come first, and may take four tenths of it
+    --seconds N     in all (default 600); planted faults come first, and may take a third of it
     --seed N        of the first sequence
     --one SEED      play, and shrink, the sequence of one seed
     --replay FILE   play a sequence that was printed
@@ -26,7 +26,7 @@ from tests.mutants.planting import Mutant
 from .fuzz import MEMORY, find, fuzz, player, replay, shrink, written
 from .mutants import MUTANTS
 
-MUTANTS_SHARE = 0.4
+MUTANTS_SHARE = 1 / 3
 """Of the time, for all planted faults."""
 MOST_TOLD = 300
 """Letters of what is told of a fault."""

@@ -49,7 +49,7 @@ from fate_dp.components.shuffler.settings import requests
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.pipelines.jobs.populations import Named, number_rows
 from fate_dp.privacy.ledger.datasets import is_label_account
-from fate_dp.privacy.ledger.policy import declare_caps, declare_population, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_job_check, declare_population, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
 
 from .oracle import Cell, Content, Draw, Mechanism, Secret, Truth, gaussian, mechanisms_of
@@ -370,6 +370,11 @@ def declare(home: Path, step: Mapping[str, Any], ids: list[str]) -> None:
 def set_cap(home: Path, party: str, columns: list[str], epsilon: float) -> None:
     """What `fate-dp cap` tells the policy of a table of these columns."""
     declare_caps(home_path(home, party) / POLICY_FILE, columns_name(columns), epsilon=epsilon)
+
+
+def set_job_check(home: Path, party: str, job_check: str) -> None:
+    """What an operator says about jobs that leak."""
+    declare_job_check(home_path(home, party) / POLICY_FILE, job_check)
 
 
 def label_cap(home: Path, party: str, source: str) -> float:

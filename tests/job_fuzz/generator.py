@@ -118,6 +118,8 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
         upload(party=rng.choice(PARTIES[1:]), label=rng.choice(["y", "z"]), columns=uploads[0]["columns"])
     else:
         upload(again=rng.random() < 0.5)
+    # Where it refuses, what shows true labels to a host is refused for that alone.
+    made.append({"do": "job_check", "party": PARTIES[0], "job_check": rng.choice(["refuse", "warn"])})
     tries = iter(range(100))
     while len(made) < STEPS and next(tries, None) is not None:
         own = planned.pop(0) if planned else None
@@ -229,6 +231,8 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str], plann
     if not derived and not horizontal and rng.random() < 0.1 and known.keys() >= {*WARM}:
         drawn = [*WARM, *drawn]
         length += len(WARM)
+    elif not horizontal and rng.random() < 0.15 and known.keys() >= {*BEHIND_CHOICE}:
+        drawn = ["by labels", rng.choice(BEHIND_CHOICE), *drawn]
     if derived:
         # What chance hardly ever brings together.
         drawn = [*CHAIN, *(["mix"] if rng.random() < 0.8 else []), rng.choice([*BEHIND_CHAIN]), *drawn]
@@ -424,6 +428,18 @@ def _split(draft: JobDraft) -> bool:
     return True
 
 
+def _by_labels(draft: JobDraft) -> bool:
+    """Rows that their labels had a part in choosing."""
+    node = draft.node(TRUE)
+    if node is None or not {"data_split", "sample"}.isdisjoint(draft.without):
+        return False
+    component = draft.rng.choice(["data_split", "sample"])
+    given = {"train_size": 0.8, "stratified": True} if component == "data_split" else {"frac": {"0": 1.0, "1": 0.66}}
+    task = draft.add(component, {"input_data": node.channel}, {"random_state": draft.rng.randrange(3), **given})
+    draft.made(node, task, "train_output_data" if component == "data_split" else "output_data")
+    return True
+
+
 def _mix(draft: JobDraft) -> bool:
     """Some rows of one table, and the others of another one."""
     first, second = draft.node(), draft.node()
@@ -480,6 +496,7 @@ OPERATIONS: dict[str, Callable[[JobDraft], bool]] = {
     "shuffler": _shuffle,
     "split": _split,
     "mix": _mix,
+    "by labels": _by_labels,
     "sample": _sample,
     "select": _one_to_one("hetero_feature_selection", keep=lambda rng: rng.sample(COLUMNS, 3)),
     "scale": _one_to_one("feature_scale"),
@@ -489,7 +506,9 @@ CHAIN = ("label_flip", "dp_hetero_lr none", "flipback")
 WARM = (*CHAIN[:2], *CHAIN[:2])
 """Goes on from a model of other flips."""
 BEHIND_CHAIN = ("dp_binning record", "label_count")
-MOVING = ("dp_binning cut", "split", "mix", "sample", "select", "scale")
+BEHIND_CHOICE = ("label_flip", "dp_binning label", "dp_hetero_lr label")
+"""Promises for labels alone, on rows that labels chose."""
+MOVING = ("dp_binning cut", "split", "mix", "by labels", "sample", "select", "scale")
 HORIZONTAL = {
     "label_count": 3,
     "dp_homo_gbdt": 3,

@@ -101,6 +101,9 @@ class Playing:
         self._key(step["party"])
         adapters.set_cap(self.home, step["party"], step["columns"], step["epsilon"])
 
+    def job_check(self, number: int, step: Step) -> None:
+        adapters.set_job_check(self.home, step["party"], step["job_check"])
+
     def lose_key(self, number: int, step: Step) -> None:
         self.keys[step["party"]] += 1
         place_key(self.home, step["party"], self.keys[step["party"]])

@@ -41,7 +41,7 @@ from fate_dp.testing.engine import Exchange, MemoryFederation, MemorySession
 from .oracle import Cell, Content, Secret
 
 PartyId = tuple[str, str]
-PEOPLE = 48
+PEOPLE = 64
 """Of every population."""
 CLASSES = {"y": 2, "z": 2, "w": 3}
 """Label columns that a population has, with unlike values, and how many classes each has."""
