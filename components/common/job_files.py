@@ -75,7 +75,7 @@ def data_inputs(task: Document) -> Document:
 
 def producers(channels: Document) -> list[str]:
     """The tasks whose output an input reads; rows of a table that was uploaded have none."""
-    return [output["producer_task"] for output in outputs_read(channels) if "producer_task" in output]
+    return [output["producer_task"] for output in outputs_read(channels) if output.get("producer_task")]
 
 
 def outputs_read(channels: Mapping[str, object]) -> list[Document]:
@@ -147,7 +147,7 @@ class JobFiles:
                 continue
             given = (content.get("input_artifacts") or {}).get("data") or {}
             data = {
-                key: {"task_output_artifact": [one for one in _listed(value) if "producer_task" in one]}
+                key: {"task_output_artifact": [one for one in _listed(value) if one.get("producer_task")]}
                 for key, value in given.items()
             }
             tasks[folder.name] = {

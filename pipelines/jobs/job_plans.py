@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from fate_dp.components.common.federation import Document
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.declared import YAML_READER
@@ -47,12 +48,27 @@ def plan_of_document(document: Any, where: str) -> JobPlan:
     if not isinstance(dag, dict) or not isinstance(dag.get("tasks"), dict) or not dag["tasks"]:
         raise InvalidArgument(f"{where} has no tasks. Name the DAG of a job, as pipeline.get_dag() gives it.")
     _refuse_endless(dag, where)
+    tasks = {name: _without_nulls(task) if isinstance(task, dict) else task for name, task in dag["tasks"].items()}
+    dag = {**dag, "tasks": tasks}
     try:
         return JobPlan(DAGSpec.parse_obj(dag).dict(exclude_unset=True))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise InvalidArgument(f"{place} in {where} is wrong for a DAG of FATE 2.2: {first['msg']}.") from error
+
+
+def _without_nulls(task: Document) -> Document:
+    """FATE-Flow stores an input with nothing in each field that it does not have; FATE's own schema refuses that."""
+
+    def given(content: object) -> object:
+        if isinstance(content, list):
+            return [given(each) for each in content]
+        if isinstance(content, dict):
+            return {name: given(each) for name, each in content.items() if each is not None}
+        return content
+
+    return {name: given(each) if name == "inputs" else each for name, each in task.items()}
 
 
 def _refuse_endless(dag: object, where: str) -> None:

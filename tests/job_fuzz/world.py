@@ -31,7 +31,7 @@ from fate.arch.trace import _profile, _trace
 from fate_dp.components.common import charges
 from fate_dp.components.common.job_files import JobFiles
 from fate_dp.components.common.wire.channel import plain_messages
-from fate_dp.privacy.accounting import accountant, total
+from fate_dp.privacy.accounting import losses, total
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.private_files import HOME_VARIABLE, KEY_FILE, party_folder, publish_if_absent
@@ -246,7 +246,7 @@ def prepare(home: Path) -> None:
     hashlib.scrypt = lambda password, **_: hashlib.sha256(password).digest()  # type: ignore[assignment]
     JobFiles.of_this_task = classmethod(lambda cls: cls(here.files) if getattr(here, "files", None) else None)  # type: ignore[assignment]
     # A coarser grid of losses is quicker, and never lowers a total.
-    accountant.GRID_POINTS, accountant.SINGLE_POINTS = 1 << 13, 1 << 12
+    losses.GRID_POINTS, losses.SINGLE_POINTS = 1 << 13, 1 << 12
     # A job's files have a path of their own, and are whole before a task reads them.
     JobFiles._of = functools.cache(JobFiles._of)  # type: ignore[method-assign, assignment]
     known, slow = _known(total.total_epsilon), total.total_epsilon

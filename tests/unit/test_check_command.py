@@ -10,6 +10,7 @@ from fate_dp.components.common.preflight import Refused
 from fate_dp.components.disclosure.tracing import MODEL_MODULES
 from fate_dp.deploy.fate_patches import model_classes
 from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.job_plans import plan_of_document
 
 GUEST, HOST = ({"role": role, "party_id": [each]} for role, each in (("guest", "9999"), ("host", "10000")))
 FLIPS = {"producer_task": "label_flip_0", "output_artifact_key": "output_data"}
@@ -244,3 +245,11 @@ def test_ten_thousand_tasks_get_a_verdict(checked):
         last = {"producer_task": f"t{number}", **channel}
     status, shown = checked(json.dumps({"dag": dag(**tasks)}))
     assert status == 0 and "t0, t1, t2 and 9997 more" in shown
+
+
+def test_a_job_as_fate_flow_stores_it_has_nothing_where_an_input_has_no_field():
+    stored = {**TABLE, "producer_task": None, "job_id": None, "parties": None}
+    psi = task("psi", inputs={"data": {"input_data": {"data_warehouse": stored}}}, protocol=None)
+    plan = plan_of_document({"dag": {**dag(psi_0=psi), "conf": {}}}, "job")
+    assert plan.dag["tasks"]["psi_0"]["inputs"]["data"]["input_data"]["data_warehouse"] == TABLE
+    assert plan.dag["tasks"]["psi_0"]["parameters"] == {"protocol": None}

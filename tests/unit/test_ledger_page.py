@@ -129,7 +129,7 @@ def run(capsys, home, *arguments):
 
 def test_the_command_writes_the_page_and_says_where(home, tmp_path, capsys):
     path = tmp_path / "ledger.html"
-    assert run(capsys, home, "--html", path) == (0, f"Wrote {path}.\n", "")
+    assert run(capsys, home, "--html", path) == (0, f"Wrote {path}, of the parties in {home / 'parties'}.\n", "")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     status, out, _ = run(capsys, home, "--html", path, "--json")
     assert status == 0 and json.loads(out) == all_ledgers(home / "parties", 1e-6)

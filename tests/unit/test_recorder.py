@@ -128,7 +128,7 @@ def test_the_ledgers_command_page_and_report_show_the_line_and_count_no_release(
     (party,) = spending(tmp_path, 1e-5)
     assert "recorded view" in ledger_html([party], 1e-5, datetime(2026, 1, 1, tzinfo=timezone.utc))
     assert summary([party]).startswith("The ledger holds no release")
-    (line,) = ledger_of(PartyHome(home), tmp_path, PARTY, JOB).lines
+    (line,) = ledger_of(PartyHome(home), tmp_path, PARTY, JOB, 1e-5).lines
     assert noise_of(line, []).sentence.startswith("Nothing is released")
 
 

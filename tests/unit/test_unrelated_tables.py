@@ -57,7 +57,9 @@ def site(tmp_path, monkeypatch):
             (folder / "task_parameters.yaml").write_text("{}")
             return str(folder / "task_parameters.yaml")
 
-        readers = [{"producer_task": f"reader_{number}"} for number in range(len(tables))]
+        readers = [
+            {"producer_task": f"reader_{number}", "output_artifact_key": "output_data"} for number in range(len(tables))
+        ]
         for reader, table in zip(readers, tables):
             namespace, _, name = table.partition("/")
             parameters = {"namespace": namespace, "name": name}
@@ -156,7 +158,7 @@ def test_a_table_that_is_uploaded_again_pays_for_what_it_spent(site):
         lambda site: site.reads(NAMES[0], "output/of_a_job"),
         lambda site: site.reads(NAMES[0], namespace="output", name="of_a_job"),
         lambda site: site.reads(NAMES[0], job_id="1", producer_task="reader_0", output_artifact_key="output_data"),
-        lambda site: site.reads(NAMES[0], producer_task="of_another_party"),
+        lambda site: site.reads(NAMES[0], producer_task="of_another_party", output_artifact_key="output_data"),
     ],
 )
 def test_rows_that_may_be_anybody_s_pay_for_all(site, origin):

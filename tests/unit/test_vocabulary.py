@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_a_component_refuses_an_old_name_that_fate_would_pass_over(tmp_path, mon
 def test_a_task_that_predicts_may_carry_what_its_training_was_given(tmp_path, monkeypatch):
     started(tmp_path, monkeypatch, noise="uniform", noise_epsilon=1.0)
     with pytest.raises(TypeError, match="missing 3 required"):
-        hetero_lr.predict.callback.__wrapped__(None, None)
+        hetero_lr.predict.callback.__wrapped__(SimpleNamespace(federation=SimpleNamespace(parties=())), None)
 
 
 @pytest.mark.parametrize(
