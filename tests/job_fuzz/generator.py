@@ -227,7 +227,7 @@ def _job(rng: random.Random, uploads: list[Step], without: frozenset[str], plann
         operations = {"shuffler": 1}
     known = {name: weight for name, weight in operations.items() if name not in without}
     drawn = rng.choices([*known], [*known.values()], k=40) if known else []
-    derived = rng.random() < 0.3 and not horizontal and known.keys() >= {*CHAIN}
+    derived = rng.random() < 0.4 and not horizontal and known.keys() >= {*CHAIN}
     if not derived and not horizontal and rng.random() < 0.1 and known.keys() >= {*WARM}:
         drawn = [*WARM, *drawn]
         length += len(WARM)
