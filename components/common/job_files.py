@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from fate_dp.privacy.declared import YAML_READER
+from fate_dp.privacy.declared import YamlReader
 
 from .federation import Document
 
@@ -263,7 +263,7 @@ def _listed(value: object) -> list[Document]:
 
 def _content(path: Path) -> Document:
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), YAML_READER)
+        content = yaml.load(path.read_text(encoding="utf-8"), YamlReader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         logger.info("%s tells nothing: %s", path, error)
         return {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from fate_dp.privacy.declared import YAML_READER
+from fate_dp.privacy.declared import YamlReader
 
 from ..flow.programs import FlowServerError
 
@@ -65,7 +65,7 @@ def _name_in(document: object) -> str | None:
 
 def _loaded(text: str) -> Any:
     try:
-        return yaml.load(text, YAML_READER)
+        return yaml.load(text, YamlReader)
     except yaml.YAMLError:
         return None
 

@@ -19,7 +19,7 @@ from fate_client.pipeline.conf.types import PlaceHolder
 
 from fate_dp.components.common.parameters import Parameter, parameters_of, plain, settings_of
 from fate_dp.components.common.vocabulary import refuse_old_names
-from fate_dp.privacy.declared import YAML_READER
+from fate_dp.privacy.declared import YamlReader
 
 
 class DeclaredTask(Component):
@@ -112,7 +112,7 @@ def _derived(component: str, module: str) -> type[DeclaredTask]:
 def described(component: str) -> dict[str, Any]:
     """What FATE's own description of a component says: its YAML beside this file."""
     path = Path(__file__).parent / f"{component}.yaml"
-    return dict(yaml.load(path.read_text(encoding="utf-8"), YAML_READER)["component"])
+    return dict(yaml.load(path.read_text(encoding="utf-8"), YamlReader)["component"])
 
 
 def is_given(value: Any) -> bool:

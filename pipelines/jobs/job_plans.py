@@ -11,7 +11,7 @@ import yaml
 from fate_dp.components.common.federation import Document
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.privacy.declared import YAML_READER
+from fate_dp.privacy.declared import YamlReader
 from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import connect
@@ -25,7 +25,7 @@ def plan_of_file(path: Path) -> JobPlan:
     """Of a DAG in YAML or JSON, as `pipeline.get_dag()` gives it; raises InvalidArgument, one sentence."""
     try:
         large = path.stat().st_size > MAX_BYTES
-        document = None if large else yaml.load(path.read_text(encoding="utf-8"), YAML_READER)
+        document = None if large else yaml.load(path.read_text(encoding="utf-8"), YamlReader)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name a file with the DAG of a job.") from error
     except (ValueError, TypeError, yaml.YAMLError, RecursionError) as error:

@@ -39,7 +39,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ..declared import YAML_READER
+from ..declared import YamlReader
 from ..private_files import AnyPath, publish_if_absent, replace_file
 from ..validation import DEFAULT_DELTA, positive, refusal, whole
 from .database import WEIGHTS
@@ -222,15 +222,6 @@ def check_source(source: Any) -> str:
     return str(source)
 
 
-class _Loader(YAML_READER):
-    """YAML 1.1 takes 1e-6, for want of a point, for text."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
 def load_policy(path: AnyPath) -> Policy:
     """Read the policy file; a missing file means the defaults. Names that nothing uses are logged as warnings."""
     file = _File(path)
@@ -350,7 +341,7 @@ class _File:
 
     def read(self) -> dict[str, Any]:
         try:
-            content = yaml.load(Path(self.path).read_text(encoding="utf-8"), Loader=_Loader)
+            content = yaml.load(Path(self.path).read_text(encoding="utf-8"), YamlReader)
         except FileNotFoundError:
             return {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:

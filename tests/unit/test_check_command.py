@@ -10,7 +10,7 @@ from fate_dp.components.common.preflight import Refused
 from fate_dp.components.disclosure.tracing import MODEL_MODULES
 from fate_dp.deploy.fate_patches import model_classes
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.jobs.job_plans import plan_of_document
+from fate_dp.pipelines.jobs.job_plans import plan_of_document, plan_of_file
 
 GUEST, HOST = ({"role": role, "party_id": [each]} for role, each in (("guest", "9999"), ("host", "10000")))
 FLIPS = {"producer_task": "label_flip_0", "output_artifact_key": "output_data"}
@@ -253,3 +253,11 @@ def test_a_job_as_fate_flow_stores_it_has_nothing_where_an_input_has_no_field():
     plan = plan_of_document({"dag": {**dag(psi_0=psi), "conf": {}}}, "job")
     assert plan.dag["tasks"]["psi_0"]["inputs"]["data"]["input_data"]["data_warehouse"] == TABLE
     assert plan.dag["tasks"]["psi_0"]["parameters"] == {"protocol": None}
+
+
+def test_a_small_number_is_read_as_fate_flow_writes_it(tmp_path):
+    path = tmp_path / "dag.yaml"
+    train = task("dp_homo_nn", "reader_0", epsilon=1.0, delta=1e-6)
+    text = yaml.safe_dump({"dag": {**dag(train_0=train), "conf": {}}}).replace("1.0e-06", "1e-06")
+    assert "delta: 1e-06" in text and path.write_text(text)
+    assert plan_of_file(path).dag["tasks"]["train_0"]["parameters"]["delta"] == 1e-6
