@@ -15,11 +15,7 @@ WAYS = {True: (1, "1", "on", "t", "true", "True", "y", "YES"), False: (0, "0", "
 TABLE = {"namespace": "bank", "name": "loans"}
 # Coordinated* with the cipher that blinds: the arbiter's key opens the guest's message of every row and, at the guest, the hosts'
 # (coordinated_lr/guest.py:271 and arbiter.py:60; coordinated_linr/guest.py:151 and arbiter.py:50).
-OPENED = (
-    ("host", "guest", "labels", "every"),
-    ("host", "guest", "scores", "every"),
-    ("host", "guest", "features", "some"),
-)
+OPENED = (("host", "guest", "labels", "every"), ("host", "guest", "scores", "every"))
 
 
 @dataclass(frozen=True)
@@ -107,17 +103,22 @@ def arbiter_is_a_host(dag):
 
 
 def read_opened(lines, dag):
-    """What that party reads more: with ou, what its key opens."""
-    rows = list(lines["rows"])
+    """What that party reads more: all features, by its steps (coordinated_lr/arbiter.py:203); with ou, what its key opens."""
+    rows = [dict(row) for row in lines["rows"]]
     for name, task in dag["tasks"].items():
+        if task["component_ref"] not in ("coordinated_lr", "coordinated_linr") or (task.get("stage") or dag.get("stage")) == "predict":
+            continue
         kind = ((task.get("parameters") or {}).get("he_param") or {}).get("kind")
-        if task["component_ref"] in ("coordinated_lr", "coordinated_linr") and kind == "ou":
-            known = {(row["observer"], row["owner"], row["what"]) for row in rows if row["task"] == name}
-            new = [dict(zip(("observer", "owner", "what", "learns"), each)) for each in OPENED]
-            rows += [
-                {"task": name, **each} for each in new if (each["observer"], each["owner"], each["what"]) not in known
-            ]
-    return {"rows": rows, "exit": lines["exit"] if lines["exit"] else exit_of(rows, False)}
+        others = {"guest"} | {row["owner"] for row in rows if row["task"] == name and row["observer"] == "host"}
+        more = [("host", owner, "features", "every") for owner in sorted(others)] + [*(OPENED if kind == "ou" else ())]
+        for each in more:
+            found = dict(zip(("observer", "owner", "what"), each))
+            rows = [row for row in rows if row["task"] != name or not found.items() <= row.items()]
+            rows.append({"task": name, **found, "learns": each[3]})
+    return {
+        "rows": rows,
+        "exit": 1 if any(row["learns"] == "every" and row["what"] == "features" for row in rows) else lines["exit"],
+    }
 
 
 def flips_of(dag):

@@ -23,8 +23,13 @@ ELSEWHERE: Source = ("", "")
 
 def parties_of(plan: JobPlan, name: str) -> tuple[PartyId, ...]:
     """(role, id) of all who take part in a task."""
-    named = plan.dag["tasks"][name].get("parties") or plan.dag.get("parties") or ()
+    named = _last_of_each_role(plan.dag["tasks"][name].get("parties") or ()) or plan.dag.get("parties") or ()
     return tuple(dict.fromkeys((line["role"], str(each)) for line in named for each in line["party_id"]))
+
+
+def _last_of_each_role(lines: Iterable[Document]) -> list[Document]:
+    """Of several lines of one role FATE-Flow takes the last, but for a job's own parties and tables of a warehouse."""
+    return list({line["role"]: line for line in lines}.values())
 
 
 def sources(channels: Mapping[str, object]) -> list[Source]:
@@ -50,7 +55,8 @@ def read_at(channels: Document, party: PartyId, runs: Callable[[str], Collection
     found: dict[str, list[Source]] = {}
     for kind, each in _channels(channels):
         elsewhere = kind in WAREHOUSES
-        named = each.get("parties")
+        lines = each.get("parties") or []
+        named = lines if elsewhere else _last_of_each_role(lines)
         if is_among(party, named) if named else elsewhere or party in runs(_source(each)[0]):
             found.setdefault(kind, []).append(ELSEWHERE if elsewhere else _source(each))
     return found[list(found)[-1]] if found else []

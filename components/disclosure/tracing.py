@@ -9,12 +9,14 @@ is taken to hold true labels. Nothing is run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fate_dp.privacy.validation import InvalidArgument, is_real
+from fate_dp.privacy.validation import InvalidArgument, is_finite
 
 from ..common.federation import Document, PartyId
 from ..common.job_files import JobPlan, data_inputs
@@ -46,6 +48,11 @@ from .reading import Reading, parameters_of, read
 
 NOT_GIVEN = object()
 UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depend on")
+HARDLY_FLIPPED = 1e-4
+"""Flips that change a smaller share of labels leave them true in anybody's eyes."""
+LAUNCHERS = (None, "default")
+PROVIDER = re.compile(r"\*|fate:(2\.2\.0|dp[0-9.]+)@local")
+"""Of FATE and of ours (`deploy.provider`); any other names code that the catalogue is not about."""
 GUEST, HOST, LOCAL = "guest", "host", "local"
 """The last is FATE's name for the party of a task that runs at one party alone."""
 NOT_TRAINED_ON = ("validate_data", "test_data")
@@ -213,6 +220,10 @@ class Walk:
             return (
                 f"task {name} takes over what an earlier job's task made, and nobody sees here which component that was"
             )
+        if any(not PROVIDER.fullmatch(str(conf.get("provider") or "*")) for conf in self._confs(name)):
+            return f"task {name} ({component}) chooses a provider, and nobody has read what that runs under this name"
+        if any(conf.get("launcher_name") not in LAUNCHERS for conf in self._confs(name)):
+            return f"task {name} ({component}) chooses a launcher that nobody has read"
         unread = dict.fromkeys(each for reading in self.readings(name) for each in reading.unread)
         if unread:
             return f"FATE refuses or passes over what task {name} ({component}) sets: {', '.join(unread)}"
@@ -223,6 +234,14 @@ class Walk:
             if names_other_code(settings):
                 return f"task {name} ({component}) names code of others, and nobody knows what it shows"
         return ""
+
+    def _confs(self, name: str) -> Iterator[Document]:
+        """Where a job, a party and a task may choose which code runs."""
+        for owner in (self.plan.dag, *(self.plan.dag.get("party_tasks") or {}).values()):
+            conf = owner.get("conf") or {}
+            yield conf
+            yield conf.get("task") or {}
+            yield ((owner.get("tasks") or {}).get(name) or {}).get("conf") or {}
 
     @cached_property
     def outputs(self) -> Carried:
@@ -260,11 +279,8 @@ class Walk:
         return Labels.worst(entering) if entering else None
 
     def _flips(self, name: str) -> Labels:
-        given = self.settings_of(name)[0]
-        epsilon, listed = given.get("epsilon"), given.get("classes")
-        classes = tuple(listed) if isinstance(listed, list | tuple) else None
-        bounded = given.get("bounds") is not None
-        return Labels(FLIPPED, float(epsilon) if is_real(epsilon) else None, name, () if bounded else classes)
+        """What label_flip leaves, at the worst settings that some party has."""
+        return Labels.worst(_flipped(name, given) for given in self.settings_of(name))
 
     def labels_into(self, name: str, named: tuple[str, ...] = (), party: PartyId | None = None) -> Labels:
         """The worst of what the named data inputs hold, by default of those that are trained on.
@@ -370,7 +386,11 @@ class Walk:
         if self.stage_of(name) != PREDICT:
             return [own, {**trained[-1], **own}]
         taken = {key for key in own if key not in known or PREDICT in known[key].stages}
-        return [{**own, **before, **{key: own[key] for key in taken}} for before in trained]
+        # FATE-Flow hands a prediction nothing that its stage declares itself.
+        held = (
+            {key: each[key] for key in each if key not in known or PREDICT not in known[key].stages} for each in trained
+        )
+        return [{**own, **before, **{key: own[key] for key in taken}} for before in held]
 
     def _of_earlier_model(self, name: str, settings: Iterable[str]) -> dict[str, object]:
         """Settings that come with a model of another job, which may be anything."""
@@ -453,6 +473,17 @@ class Walk:
                     if observer.party_id != owner.party_id and (not of_labels or labels.state != NO_LABELS):
                         found.append(Sight(name, declared.component, observer, owner, shown, labels))
         return found
+
+
+def _flipped(name: str, given: Mapping[str, object]) -> Labels:
+    epsilon, listed = given.get("epsilon"), given.get("classes")
+    classes = tuple(listed) if isinstance(listed, list | tuple) else None
+    bounded = given.get("bounds") is not None
+    nats = float(epsilon) if is_finite(epsilon) else None
+    others = max(len(classes or ()) - 1, 1)
+    if nats is not None and not bounded and others * math.exp(-nats) < HARDLY_FLIPPED:
+        return TRUE_LABELS
+    return Labels(FLIPPED, nats, name, () if bounded else classes)
 
 
 def flat(parameters: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:

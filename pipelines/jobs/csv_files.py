@@ -33,10 +33,12 @@ DELIMITERS = (",", ";", "\t", "|")
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 ENCODINGS = ("utf-8", "gb18030")
 PERCENT = r"[+-]?[\d.,]+ ?%"
-THOUSANDS = r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"
+DOTTED_THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
 MOST_FAULTS = 20
+LARGEST_LABEL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class CsvTable:
         delimiter = next((each for each in DELIMITERS if not any(each in text for text in texts)), None)
         if delimiter is None:
             raise InvalidArgument(
-                f"The ids of {self.path} contain all of {' '.join(map(repr, DELIMITERS))}; rename some."
+                f"The ids and columns of {self.path} contain all of {' '.join(map(repr, DELIMITERS))}; rename some."
             )
         first, *others = (self.frame[name] for name in self.frame)
         lines = first.str.cat(others, sep=delimiter) if others else first
@@ -120,13 +122,20 @@ class _Reading:
         self.path, self.meta = path, meta
         self.faults: list[str] = []
         self.notes: list[str] = []
+        self.decimal_comma = False
 
     def table(self) -> CsvTable:
+        if self.meta.delimiter is not None and (len(self.meta.delimiter) != 1 or self.meta.delimiter in '"\r\n'):
+            raise InvalidArgument.of("delimiter", self.meta.delimiter, "one character, no quote and no line break")
+        if self.meta.label_name == self.meta.id_name:
+            raise InvalidArgument.of("label", self.meta.label_name, "another column than the id")
         text = self._text()
         self.delimiter = self.meta.delimiter or self._likeliest_delimiter(text)
         frame = self._named_columns(self._cells(text))
         self._stop_if_faulty()
         numbers = dict(self._columns(frame))
+        if self.decimal_comma:
+            self._refuse_dotted_thousands(frame)
         self._stop_if_faulty()
         label_type = self.meta.label_type or WHOLE
         if self.meta.label_name is not None:
@@ -151,7 +160,13 @@ class _Reading:
         for encoding in [given] if given else ENCODINGS:
             try:
                 text = content.decode(encoding)
-            except (UnicodeDecodeError, LookupError):
+            except (ValueError, LookupError):
+                continue
+            text = text.removeprefix("\ufeff")
+            if "\0" in text:
+                continue
+            if encoding == "gb18030" and given is None and re.search(r"[A-Za-z][\u4e00-\u9fff][A-Za-z]", text):
+                # One Han character within a word: rather a letter of Latin-1 and the one behind it.
                 continue
             if encoding not in ("utf-8", "utf-8-sig"):
                 self.notes.append(f"Read as {'GBK' if encoding == 'gb18030' else encoding}.")
@@ -170,7 +185,8 @@ class _Reading:
     def _cells(self, text: str) -> pandas.DataFrame:
         """All cells as texts; the first row is the header, the index counts lines from 1."""
         rows, begins, line = [], [], 1
-        reader = csv.reader(io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")), delimiter=self.delimiter)
+        lines = io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n"))
+        reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True)
         try:
             for row in reader:
                 if any(map(str.strip, row)):
@@ -193,14 +209,19 @@ class _Reading:
     def _named_columns(self, cells: pandas.DataFrame) -> pandas.DataFrame:
         names = [name.strip() for name in cells.iloc[0]]
         frame = cells.iloc[1:].set_axis(names, axis=1)
-        for place in reversed(range(len(names))):
-            values = frame.iloc[:, place]
-            if names[place] in ("", "Unnamed: 0") and self._is_left_out(place, values):
-                frame = frame.iloc[:, [other for other in range(frame.shape[1]) if other != place]]
-            elif not names[place]:
+        kept = []
+        for place, name in enumerate(names):
+            nameless = name in ("", "Unnamed: 0") and name != self.meta.id_name
+            if nameless and self._is_left_out(place, frame.iloc[:, place]):
+                continue
+            kept.append(place)
+            if not name:
                 self.faults.append(f"column {place + 1} has no name; name it, or take it out of the file.")
+        frame = frame.iloc[:, kept]
         columns = list(frame.columns)
         for name, count in Counter(columns).items():
+            if re.search(r"[\r\n]", name):
+                self.faults.append(f"the column {name!r} has a line break in its name; take it out.")
             if count > 1 and name:
                 self.faults.append(f"the column {name!r} occurs {count} times; rename one of them.")
             if name in RESERVED:
@@ -240,6 +261,16 @@ class _Reading:
                 yield name, self._categories(values)
             else:
                 yield name, self._numbers(values)
+
+    def _refuse_dotted_thousands(self, frame: pandas.DataFrame) -> None:
+        for name in frame.columns.drop(self.meta.id_name):
+            written = frame[name].str.strip()
+            if written.str.fullmatch(DOTTED_THOUSANDS).any() and name not in self.meta.categories:
+                line = written.str.fullmatch(DOTTED_THOUSANDS).idxmax()
+                self.faults.append(
+                    f"line {line} has {written[line]!r} as {name!r}; other columns have decimal commas, so write thousands "
+                    "without points."
+                )
 
     def _ids(self, ids: pandas.Series, as_written: pandas.Series) -> pandas.Series:
         for wrong, said in (
@@ -297,7 +328,11 @@ class _Reading:
             values = values.str.rstrip("% ")
             odd = values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
         if self.delimiter != "," and odd.str.fullmatch(DECIMAL_COMMA).all() and not odd.str.fullmatch(THOUSANDS).all():
+            # Of 999,5 and 1.234 the latter is 1234 or a slip.
+            if values.str.contains(".", regex=False).any():
+                return values
             self.notes.append(f"{values.name}: the comma is read as the decimal point.")
+            self.decimal_comma = True
             return values.str.replace(",", ".")
         with_comma = odd[odd.str.contains(",")]
         if self.delimiter == "," and with_comma.str.fullmatch(THOUSANDS).all():
@@ -318,7 +353,7 @@ class _Reading:
         elif count == int((~missing).sum()) and not value.lower().lstrip("+-").startswith("inf"):
             kinds = sorted(set(values[wrong]))
             listed = ",".join(kinds[:4]) + (",..." if len(kinds) > 4 else "")
-            cure = f"name its categories, in an order of your own, with --categories {name}={listed}"
+            cure = f"name its categories, the same at every party that has them, with --categories {name}={listed}"
         else:
             cure = "finite numbers are allowed, and blanks, NA or ? where one is missing"
         more = f", and {count - 1} more like it" if count > 1 else ""
@@ -330,7 +365,7 @@ class _Reading:
         if missing.any():
             self.faults.append(f"line {missing.idxmax()} has no label {labels.name!r}; leave out rows without one.")
             return labels, WHOLE
-        numbers = pandas.to_numeric(labels)
+        numbers = labels.astype(float)
         broken = numbers % 1 != 0
         label_type = self.meta.label_type or (NUMBER if broken.any() else WHOLE)
         if label_type not in WHOLE_TYPES:
@@ -343,6 +378,14 @@ class _Reading:
             self.faults.append(
                 f"line {broken.idxmax()} has the label {labels[broken.idxmax()]!r}; labels of type {label_type} must be whole "
                 f"numbers. Use type {NUMBER} for other numbers."
+            )
+            return labels, label_type
+        beyond = numbers.abs() > LARGEST_LABEL
+        if beyond.any():
+            line = beyond.idxmax()
+            self.faults.append(
+                f"line {line} has the label {labels[line]!r}; labels of type {label_type} must be at most {LARGEST_LABEL:,}. "
+                "Number the classes 0, 1, ..."
             )
             return labels, label_type
         return numbers.astype("int64").astype(str), label_type

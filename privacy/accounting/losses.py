@@ -52,6 +52,8 @@ LARGEST_LOGARITHM = 709.0
 LEAST_LOGARITHM = 745.0
 # Relative: more than the rounding of the few operations that sum up two tails, or that turn a bound into an epsilon.
 LAST_BITS = 1e-12
+# More than the rounding of a product of two numbers.
+ROUND_UP = 1 + 8 * UNIT_ROUNDOFF
 # So that every delta has a logarithm.
 LEAST_DELTA = 1e-300
 
@@ -97,21 +99,21 @@ def connect_dots(profile: PrivacyProfile, interval: float) -> Losses:
     """The distribution on the grid whose own profile joins the profile's dots by lines that are straight in e^epsilon."""
     first, last = math.floor(profile.lowest / interval), math.ceil(profile.highest / interval)
     deltas = np.clip(profile.delta(np.arange(first, last + 1) * interval), 0, 1)
-    # A profile never grows; where rounding says otherwise the larger value is the safe one.
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
-    # A delta is the difference P - e^epsilon Q, of which both are right to a few bits; the second is what it falls by.
-    deltas = np.minimum(deltas + PROFILE_ERROR * (deltas + _falls(deltas) / math.expm1(interval)), 1)
-    falls = _falls(deltas)
-    from_left = np.append(1 - deltas[0], falls[:-1] / -math.expm1(-interval))
-    to_right = falls / math.expm1(interval)
+    deltas = _falling(deltas)
+    # A delta is the difference P - e^epsilon Q, both right to a few bits. What it falls by from the left bounds e^epsilon Q.
+    second = np.append(1, -np.diff(deltas) / -math.expm1(-interval))
+    deltas = _falling(np.where(deltas > 0, np.minimum(deltas + PROFILE_ERROR * (deltas + second), 1), 0))
+    falls = -np.diff(deltas)
+    from_left = np.append(1 - deltas[0], falls / -math.expm1(-interval))
+    to_right = np.append(falls / math.expm1(interval), 0)
     # Each is rounded a few times before they cancel; more mass only raises a delta.
     masses = np.maximum(from_left - to_right + 4 * UNIT_ROUNDOFF * (from_left + to_right), 0)
     return Losses(first, masses, float(deltas[-1]))
 
 
-def _falls(deltas: Floats) -> Floats:
-    """From each place to the next; 0 behind the last."""
-    return np.append(-np.diff(deltas), 0)
+def _falling(deltas: Floats) -> Floats:
+    """A profile never grows; where rounding says otherwise the larger value is the safe one."""
+    return np.maximum.accumulate(deltas[::-1])[::-1]
 
 
 def composed(parts: Sequence[tuple[Pair, int]]) -> list[Composition]:
@@ -142,8 +144,8 @@ def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
     if interval <= least:
         return least
     # Randomised response loses nothing to the grid when its two losses lie on it.
-    largest_loss = parts[0][0][0].highest
-    return largest_loss / math.ceil(largest_loss / interval)
+    largest_loss = max(profile.highest for pair, _ in parts for profile in pair)
+    return largest_loss / math.ceil(largest_loss / interval) if largest_loss > interval else interval
 
 
 def _mean_square(profile: PrivacyProfile) -> float:
@@ -156,11 +158,13 @@ def _mean_square(profile: PrivacyProfile) -> float:
 class _Tilted:
     """Composed masses times e^(tilt * loss) / e^log_moment, from the place ``first`` on.
 
-    Each is off by a factor within 1 +- ``relative_error``, and then by errors whose l2 norm is at most ``error``.
+    Each is off by a factor within 1 +- ``relative_error``, and then by errors whose l2 norm is at most ``error``. A
+    window that is ``cut`` leaves out more than hardly anything below ``first``.
     """
 
     log_moment: float
     first: int
+    cut: bool
     masses: Floats
     relative_error: float
     error: float
@@ -172,7 +176,7 @@ class Composition:
     def __init__(self, releases: Sequence[tuple[Losses, int]], interval: float) -> None:
         self._releases, self._interval = releases, interval
         self._lowest = sum(count * one.first for one, count in releases) * interval
-        self._highest = sum(count * one.last for one, count in releases) * interval
+        self._highest = sum(count * one.last for one, count in releases) * interval * ROUND_UP
         finite = sum(count * math.log1p(-min(one.infinite, 1 - UNIT_ROUNDOFF)) for one, count in releases)
         self._infinite = -math.expm1(finite) * (1 + LAST_BITS)
         # Two: that of the first guess of an epsilon, and that of the next.
@@ -193,7 +197,7 @@ class Composition:
 
         tilt = _smallest(markov, self._tilts)
         # Markov's inequality for e^(tilt * loss) vouches for it.
-        highest = max(0.0, markov(tilt)) * (1 + LAST_BITS)
+        highest = min(max(0.0, markov(tilt)), self._highest) * (1 + LAST_BITS)
         first = smallest_epsilon(partial(self._delta, tilt=tilt), delta, highest)
         return min(first, smallest_epsilon(partial(self._delta, tilt=self._tilt_for(first)), delta, highest))
 
@@ -204,19 +208,23 @@ class Composition:
         markov = tilted.log_moment - tilt * epsilon
         if markov > LARGEST_LOGARITHM:
             return 1.0
-        # Losses above the window, and those that weigh less than e^-LOG_TAIL here, add at most that share of the bound.
-        first = max(0, math.floor(epsilon / self._interval) - tilted.first)
+        first = math.floor(epsilon / self._interval) - tilted.first
+        if first < 0 and tilted.cut:
+            # Losses between epsilon and the window are counted at its upper end, where they weigh less.
+            return min(1.0, max(LEAST_DELTA, self._infinite + math.exp(min(markov, 0)) * (1 + tilted.relative_error)))
+        # Losses above the window, below it, and those that weigh less than e^-LOG_TAIL here: each that share of the bound.
+        first = max(0, first)
         after = first + math.ceil(LOG_TAIL / tilt / self._interval) + 2
         masses = tilted.masses[first:after]
         losses = np.arange(tilted.first + first, tilted.first + first + len(masses)) * self._interval
-        weights = -np.expm1(np.minimum(epsilon - losses, 0)) * np.exp(tilted.log_moment - tilt * losses)
+        weights = -np.expm1(np.minimum(epsilon - losses * ROUND_UP, 0)) * np.exp(tilted.log_moment - tilt * losses)
         finite = max(0.0, float(np.dot(weights, masses))) + float(np.linalg.norm(weights)) * tilted.error
-        finite += 2 * math.exp(markov - LOG_TAIL)
+        finite += 3 * math.exp(markov - LOG_TAIL)
         return min(1.0, max(LEAST_DELTA, self._infinite + finite * (1 + tilted.relative_error)))
 
     def _convolved(self, tilt: float) -> _Tilted:
         log_moment = self._log_moment(tilt)
-        lowest, points = self._window(tilt, log_moment)
+        lowest, points, cut = self._window(tilt, log_moment)
         length_error = TRANSFORM_ERROR * math.log2(points)
         logarithm = np.zeros(points // 2 + 1, dtype=complex)
         first, error, exponents = 0, 0.0, 0.0
@@ -232,14 +240,17 @@ class Composition:
             first += count * (one.first + centre)
             error += count * (length_error + POWER_ERROR) * float(np.linalg.norm(rest))
             exponents += count * (LEAST_LOGARITHM + tilt * self._interval * max(abs(one.first), abs(one.last)))
-        # The transform goes round in a circle: what lies below the window is counted at its upper end, as larger losses.
+        # The transform goes round in a circle: what lies outside of the window comes in at its other end.
         masses = np.roll(np.fft.irfft(np.exp(logarithm), points), (first - lowest) % points)
         error = GROWTH * (error + (length_error + POWER_ERROR) * float(np.linalg.norm(masses)))
         relative_error = 8 * UNIT_ROUNDOFF * (exponents + abs(log_moment) + points)
-        return _Tilted(log_moment, lowest, masses, relative_error, error)
+        return _Tilted(log_moment, lowest, cut, masses, relative_error, error)
 
-    def _window(self, tilt: float, log_moment: float) -> tuple[int, int]:
-        """First place, and number of places, outside of which the tilted loss lies hardly ever, by Markov's inequality."""
+    def _window(self, tilt: float, log_moment: float) -> tuple[int, int, bool]:
+        """First place, and number of places, outside of which the tilted loss lies hardly ever, by Markov's inequality.
+
+        And whether they are too many, so that the lowest are left out.
+        """
 
         def above(more: float) -> float:
             return (self._log_moment(tilt + more) - log_moment + LOG_TAIL) / more
@@ -251,7 +262,7 @@ class Composition:
         bottom = max(self._lowest, -below(_smallest(below, self._tilts)))
         first, last = math.floor(bottom / self._interval), math.ceil(top / self._interval)
         points = min(MOST_POINTS, 2 ** math.ceil(math.log2(max(2, last - first + 1))))
-        return max(first, last - points + 1), points
+        return max(first, last - points + 1), points, last - points + 1 > first
 
     def _log_moment(self, tilt: float) -> float:
         """Logarithm of the mean of e^(tilt * loss), over finite losses."""

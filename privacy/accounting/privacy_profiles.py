@@ -41,7 +41,7 @@ def smallest_epsilon(divergence: Callable[[float], float], delta: float, highest
     if divergence(highest) >= delta:
         return highest
     excess, xtol = lambda epsilon: math.log(divergence(epsilon) / delta), RELATIVE_PRECISION * highest * 1e-3
-    crossing: float = brentq(excess, 0.0, highest, xtol=xtol, rtol=RELATIVE_PRECISION)
+    crossing: float = max(xtol, brentq(excess, 0.0, highest, xtol=xtol, rtol=RELATIVE_PRECISION))
     margin = RELATIVE_PRECISION
     while divergence(crossing * (1 + margin)) > delta:
         margin *= 2
@@ -88,7 +88,7 @@ def leading_bits(number: int, bits: int) -> int:
 TAIL = 10.0
 # Losses of more than this squared are beyond every grid; beyond it, squares would overflow.
 MAX_MU = 1e100
-# A smaller mu, and a smaller product of sampling rate and mu, are rounded up, which never lowers a delta.
+# A smaller loss, mu, or product of sampling rate and mu is rounded up, which never lowers a delta.
 MIN_LOSS = 1e-15
 MIN_MU = 1e-12
 
@@ -122,7 +122,7 @@ def gaussian_profile(mu: float) -> PrivacyProfile:
 
 
 def _randomized_response(process: events.RandomizedResponse, _: str) -> Pair:
-    epsilon, others = process.epsilon, process.classes - 2
+    epsilon, others = max(process.epsilon, MIN_LOSS), process.classes - 2
     keep = 1 / (1 + (process.classes - 1) * math.exp(-epsilon))
     third = others * math.exp(-epsilon) * keep
 
@@ -134,7 +134,7 @@ def _randomized_response(process: events.RandomizedResponse, _: str) -> Pair:
 
 
 def _exponential_mechanism(process: events.ExponentialMechanism, _: str) -> Pair:
-    epsilon = process.epsilon
+    epsilon = max(process.epsilon, MIN_LOSS)
 
     def delta(loss: Floats) -> Floats:
         shrunk: Floats = np.expm1(np.minimum(loss - epsilon, 0) / 2)
@@ -144,7 +144,7 @@ def _exponential_mechanism(process: events.ExponentialMechanism, _: str) -> Pair
 
 
 def _laplace(process: events.Laplace, _: str) -> Pair:
-    epsilon = 1 / process.noise_multiplier
+    epsilon = max(1 / process.noise_multiplier, MIN_LOSS)
     return (_bounded(epsilon, lambda loss: -np.expm1(np.minimum(loss - epsilon, 0) / 2)),)
 
 

@@ -65,3 +65,17 @@ def test_residuals_that_the_arbiters_key_opens_give_every_label_and_the_span_of_
     assert np.array_equal(np.sign(-first), labels) if kind == "logistic" else np.array_equal(-first, labels)
     read = (second - first) * (4 if kind == "logistic" else 1) - own @ [0.05, 0.02]
     assert np.allclose(read, features @ weights)
+
+
+def test_an_arbiter_that_is_a_data_party_reads_every_feature_of_the_other_by_its_steps():
+    """It computes each step of all weights, so that a change of X w / 4 is a known equation in every row of X."""
+    rng = np.random.default_rng(4)
+    features, labels = rng.normal(size=(ROWS, 4)), rng.choice([-1.0, 1.0], ROWS)
+    weights, steps, seen = np.zeros(4), [], []
+    for _ in range(8):
+        seen.append(features @ weights / 4 - labels / 2)
+        gradient = features.T @ seen[-1] / ROWS + 0.01 * weights
+        steps.append(-0.3 * gradient)
+        weights = weights + steps[-1]
+    read = 4 * np.linalg.lstsq(np.array(steps[:-1]), np.diff(seen, axis=0), rcond=None)[0].T
+    assert np.allclose(read, features, atol=1e-6)

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from fate_dp.components.common.preflight import Refused
-from fate_dp.components.disclosure.tracing import MODEL_MODULES
+from fate_dp.components.disclosure.tracing import MODEL_MODULES, trace
+from fate_dp.components.disclosure.verdicts import status
 from fate_dp.deploy.fate_patches import model_classes
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.job_plans import plan_of_document, plan_of_file
@@ -168,11 +169,11 @@ def test_a_training_that_goes_on_does_not_take_the_cipher_of_the_one_before(chec
     assert checked(dag(arbiter(), a=first, b=second))[0] == 1
 
 
-@pytest.mark.parametrize("of, status", [("10001", 0), ("10000", 1), ("9999", 0)])
+@pytest.mark.parametrize("of, status", [("10001", 0), ("10000", 1), ("9999", 1)])
 def test_who_has_the_key_as_arbiter_opens_what_it_gets_as_host(checked, of, status):
     model = task("coordinated_lr", "reader_0", he_param={"kind": "OU"})
     found, shown = checked(dag(arbiter(of), a=model))
-    assert found == status and ("host and arbiter 10000 can read every true label" in shown) is (status == 1)
+    assert found == status and ("host and arbiter 10000 can read every true label" in shown) is (of == "10000")
 
 
 def test_a_party_in_all_roles_is_shown_nothing_of_its_own(checked):
@@ -261,3 +262,57 @@ def test_a_small_number_is_read_as_fate_flow_writes_it(tmp_path):
     text = yaml.safe_dump({"dag": {**dag(train_0=train), "conf": {}}}).replace("1.0e-06", "1e-06")
     assert "delta: 1e-06" in text and path.write_text(text)
     assert plan_of_file(path).dag["tasks"]["train_0"]["parameters"]["delta"] == 1e-6
+
+
+EVIL, OURS = "evil:1.0@local", "fate:dp0.2.0@local"
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        (lambda job: job["tasks"]["binning_0"].update(conf={"provider": EVIL}), 3),
+        (lambda job: job.update(conf={"task": {"provider": EVIL}}), 3),
+        (lambda job: job.update(party_tasks={"guest_9999": {"parties": [GUEST], "conf": {"provider": EVIL}}}), 3),
+        (lambda job: job["tasks"]["binning_0"].update(conf={"launcher_name": "deepspeed"}), 3),
+        (lambda job: job["tasks"]["binning_0"].update(conf={"provider": OURS}), 0),
+        (lambda job: job["tasks"]["label_flip_0"]["parameters"].update(epsilon=50), 1),
+        (lambda job: job["tasks"]["label_flip_0"]["parameters"].update(epsilon=10**400), 3),
+        (
+            lambda job: job.update(
+                party_tasks={
+                    "guest_9999": {"parties": [GUEST], "tasks": {"label_flip_0": {"parameters": {"epsilon": 50.0}}}}
+                },
+                parties=[HOST, GUEST],
+            ),
+            1,
+        ),
+    ],
+    ids=["task", "job", "party", "launcher", "ours", "no flips", "endless", "one party's epsilon"],
+)
+def test_what_chooses_other_code_or_flips_nothing_is_seen(change, expected):
+    job = {**dag(binning_0=task("hetero_feature_binning", "label_flip_0")), "conf": {}}
+    change(job)
+    assert status(trace(plan_of_document({"dag": job}, "job"))) == expected
+
+
+def test_a_prediction_is_made_with_what_its_own_stage_is_given():
+    model = {"task_output_artifact": {"producer_task": "binning_0", "output_artifact_key": "train_output_model"}}
+    rows = {"task_output_artifact": {"producer_task": "reader_0", "output_artifact_key": "output_data"}}
+    predicted = task(
+        "hetero_feature_binning", stage="predict", inputs={"data": {"test_data": rows}, "model": {"input_model": model}}
+    )
+    job = dag(binning_0=task("hetero_feature_binning", "label_flip_0", skip_metrics=True), binning_1=predicted)
+    assert status(trace(plan_of_document({"dag": {**job, "conf": {}}}, "job"))) == 1
+    predicted["parameters"] = {"skip_metrics": True}
+    assert status(trace(plan_of_document({"dag": {**job, "conf": {}}}, "job"))) == 0
+
+
+def test_of_two_lines_of_one_role_the_last_counts():
+    flips = {**FLIPS, "parties": [GUEST, HOST, {"role": "guest", "party_id": ["8888"]}]}
+    job = dag(
+        binning_0=task(
+            "hetero_feature_binning",
+            inputs={"data": {"train_data": {"data_warehouse": TABLE, "task_output_artifact": [flips]}}},
+        )
+    )
+    assert status(trace(plan_of_document({"dag": {**job, "conf": {}}}, "job"))) == 1

@@ -43,7 +43,7 @@ def test_one_table_however_it_is_written(tmp_path, encoding, ends, delimiter):
     [
         '"id","y","x"\n"c1","0","1.5"\n"c2","1","-2e-3"\n',
         '"id","y","x"\n"c1",0,1.5\n"c2",1,-2e-3\n',
-        "id,y,x\n c1 ,0, 1.5\nc2,1,-2e-3 \n\n\n",
+        'id,y,x\n c1 ,0, 1.5\n "c2",1,-2e-3 \n\n\n',
         "id,y,x\nc1,0.0,1.5\nc2,1.0,-2e-3\n",
         "id,y,x\nc1,False,1.5\nc2,True,-2e-3\n",
         ",id,y,x\n0,c1,0,1.5\n1,c2,1,-2e-3\n",
@@ -112,6 +112,15 @@ def test_categories_become_their_numbers_in_the_order_that_was_given(tmp_path):
         ("id,y,x\n", "it has no rows"),
         ("", "is empty"),
         (b"id,y,x\n\xff\xff,0,1\n", "not text in UTF-8 nor GBK"),
+        ("id,y,x\nM\u00fcller,0,1\n".encode("latin-1"), "not text in UTF-8 nor GBK; name its encoding"),
+        ("id,y,x\na,0,1\n".encode("utf-16-le"), "not text in UTF-8 nor GBK"),
+        ('id,y,"in\ncome"\na,0,1\n', "has a line break in its name"),
+        ("id,y,x\na,3000000000,1\n", "labels of type int32 must be at most"),
+        ("id,y,x\na,1e300,1\n", "labels of type int32 must be at most"),
+        ("id,y,x\na,100000000000000000000000,1\n", "labels of type int32 must be at most"),
+        ('id,y,x\na,0,"0,125"\nb,1,"0,250"\n', "1,234 may be 1234 or 1.234"),
+        ("id;y;x\na;0;1.234\nb;1;999,5\n", "1,234 may be 1234 or 1.234"),
+        ("id;y;x;z\na;0;1.234;0,5\nb;1;2.500;0,7\n", "write thousands without points"),
     ],
 )
 def test_what_nobody_can_read_is_refused_with_its_line_and_its_cure(tmp_path, text, complaint):
@@ -145,6 +154,19 @@ def test_a_training_table_needs_two_classes_and_a_file_must_exist(tmp_path):
         check_table(path, LABELLED)
     with pytest.raises(InvalidArgument, match="cannot be read: No such file"):
         check_table(tmp_path / "absent.csv", LABELLED)
+
+
+@pytest.mark.parametrize(
+    "meta, complaint",
+    [
+        (TableMeta(delimiter="ab"), "^delimiter must be one character"),
+        (TableMeta(label_name="id"), "^label must be another column than the id"),
+        (TableMeta(encoding="no such"), "not text in no such"),
+    ],
+)
+def test_what_nobody_can_read_a_file_by_is_refused(tmp_path, meta, complaint):
+    with pytest.raises(InvalidArgument, match=complaint):
+        read_csv_file(file(tmp_path, PLAIN), meta)
 
 
 def test_ids_with_commas_get_another_delimiter(tmp_path):

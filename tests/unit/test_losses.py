@@ -12,7 +12,14 @@ from mpmath import erfc, exp, log, mp, mpf, sqrt
 from fate_dp.privacy.accounting import losses
 from fate_dp.privacy.accounting.losses import PROFILE_ERROR, Composition, Losses, composed
 from fate_dp.privacy.accounting.privacy_profiles import profiles
-from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, PoissonSampledGaussian, RandomizedResponse
+from fate_dp.privacy.events import (
+    ADD_OR_REMOVE,
+    REPLACE_ONE,
+    ExponentialMechanism,
+    Laplace,
+    PoissonSampledGaussian,
+    RandomizedResponse,
+)
 
 DIGITS = 60
 
@@ -123,3 +130,52 @@ def test_what_rounding_can_do_is_added(monkeypatch, name):
     before = composed([(profiles(release, REPLACE_ONE), 20_000)])[0].delta(0.9)
     monkeypatch.setattr(losses, name, getattr(losses, name) * 1e6)
     assert composed([(profiles(release, REPLACE_ONE), 20_000)])[0].delta(0.9) > before * 1.01
+
+
+def delta_of(epsilon, *charges):
+    return max(side.delta(epsilon) for side in composed([(profiles(each, REPLACE_ONE), n) for each, n in charges]))
+
+
+@pytest.mark.parametrize("count, epsilon", [(100, 130.0), (100, 150.0), (400, 500.0)])
+def test_a_tiny_release_beside_wide_ones_lowers_no_delta(count, epsilon):
+    wide, tiny = (Laplace(0.5), count), (ExponentialMechanism(1e-5), 1)
+    assert delta_of(epsilon, tiny, wide) >= delta_of(epsilon, wide) * (1 - 1e-3)
+
+
+def test_a_window_that_is_cut_still_bounds_what_lies_below_it(monkeypatch):
+    monkeypatch.setattr(losses, "MOST_POINTS", 2**12)
+    with mp.workdps(DIGITS):
+        keep = 1 / (1 + 9999 * exp(mpf(-1)))
+        lies, rest = keep * exp(mpf(-1)), 1 - keep * (1 + exp(mpf(-1)))
+        exact = mpf(0)
+        for kept in range(20):
+            for lied in range(20 - kept):
+                if kept - lied > 2.5:
+                    ways = mp.binomial(1000, kept) * mp.binomial(1000 - kept, lied)
+                    exact += (
+                        ways * keep**kept * lies**lied * rest ** (1000 - kept - lied) * (1 - exp(2.5 - kept + lied))
+                    )
+    for tilted_at in (2.5, 200.0):
+        (composition,) = composed([(profiles(RandomizedResponse(1.0, 10_000), REPLACE_ONE), 1000)])
+        assert composition._delta(2.5, composition._tilt_for(tilted_at)) >= float(exact)
+
+
+@pytest.mark.parametrize("epsilon, count", [(20.3, 777), (2.232, 7), (0.1, 100)])
+def test_just_below_the_largest_loss_a_delta_is_still_above_the_truth(epsilon, count):
+    with mp.workdps(DIGITS):
+        largest = mpf(epsilon) * count
+        for at in (np.nextafter(float(largest), 0), float(largest) * (1 - 1e-15)):
+            exact = (1 / (1 + exp(-mpf(epsilon)))) ** count * (1 - exp(mpf(at) - largest))
+            assert delta_of(at, (RandomizedResponse(epsilon), count)) >= exact
+
+
+def test_an_epsilon_for_a_delta_just_below_the_one_at_0():
+    (response,) = composed([(profiles(RandomizedResponse(0.1), REPLACE_ONE), 100)])
+    assert 0 <= response.epsilon(np.nextafter(response.delta(0.0), 0)) < 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1.0])
+def test_a_pure_mechanism_never_loses_more_than_its_epsilon(epsilon):
+    for delta in (1e-300, 1e-9):
+        (response,) = composed([(profiles(RandomizedResponse(epsilon), REPLACE_ONE), 1)])
+        assert response.epsilon(delta) <= max(epsilon, 1e-14) * (1 + 1e-9)
