@@ -31,6 +31,10 @@ class Traffic:
 
     def seconds(self, delay: float, rate: float) -> float:
         """What waiting for the line takes at most, computing aside; ``delay`` in seconds each way, ``rate`` in bits a second."""
+        if not delay >= 0:
+            raise ValueError(f"delay must be a number of seconds, at least 0, got {delay!r}.")
+        if not rate > 0:
+            raise ValueError(f"rate must be a number of bits a second above 0, got {rate!r}.")
         return self.delays * delay + 8 * self.bytes / rate
 
 
