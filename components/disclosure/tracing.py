@@ -51,7 +51,7 @@ UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depen
 HARDLY_FLIPPED = 1e-4
 """Flips that change a smaller share of labels leave them true in anybody's eyes."""
 LAUNCHERS = (None, "default")
-PROVIDER = re.compile(r"\*|fate:(2\.2\.0|dp[0-9.]+)@local")
+PROVIDER = re.compile(r"\*|fate:(2\.2\.0|dp[A-Za-z0-9._+-]+)@local")
 """Of FATE and of ours (`deploy.provider`); any other names code that the catalogue is not about."""
 GUEST, HOST, LOCAL = "guest", "host", "local"
 """The last is FATE's name for the party of a task that runs at one party alone."""
