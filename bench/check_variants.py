@@ -106,7 +106,10 @@ def read_opened(lines, dag):
     """What that party reads more: all features, by its steps (coordinated_lr/arbiter.py:203); with ou, what its key opens."""
     rows = [dict(row) for row in lines["rows"]]
     for name, task in dag["tasks"].items():
-        if task["component_ref"] not in ("coordinated_lr", "coordinated_linr") or (task.get("stage") or dag.get("stage")) == "predict":
+        if (
+            task["component_ref"] not in ("coordinated_lr", "coordinated_linr")
+            or (task.get("stage") or dag.get("stage")) == "predict"
+        ):
             continue
         kind = ((task.get("parameters") or {}).get("he_param") or {}).get("kind")
         others = {"guest"} | {row["owner"] for row in rows if row["task"] == name and row["observer"] == "host"}
