@@ -74,10 +74,8 @@ def _read(component: str, text: str) -> Reading:
     for resolve in _resolvers(component):
         try:
             found |= resolve(found)
-        except (
-            ValueError,
-            TypeError,
-        ):  # Settings that do not go together, or are not all there: the component refuses them.
+        except (ValueError, TypeError):
+            # Settings that do not go together, or are not all there: the component refuses them.
             continue
     return Reading(found, tuple(unread))
 

@@ -265,8 +265,9 @@ class _Reading:
     def _refuse_dotted_thousands(self, frame: pandas.DataFrame) -> None:
         for name in frame.columns.drop(self.meta.id_name):
             written = frame[name].str.strip()
-            if written.str.fullmatch(DOTTED_THOUSANDS).any() and name not in self.meta.categories:
-                line = written.str.fullmatch(DOTTED_THOUSANDS).idxmax()
+            dotted = written.str.fullmatch(DOTTED_THOUSANDS)
+            if dotted.any() and name not in self.meta.categories:
+                line = dotted.idxmax()
                 self.faults.append(
                     f"line {line} has {written[line]!r} as {name!r}; other columns have decimal commas, so write thousands "
                     "without points."
@@ -315,18 +316,17 @@ class _Reading:
 
     def _plain(self, values: pandas.Series) -> pandas.Series:
         """Percent signs, thousands and decimal commas taken out, where the whole column is written so."""
-        odd = values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
+        odd = _not_numbers(values)
         if odd.empty:
             return values
         written = values[values != MISSING]
-        lowered = written.str.lower()
-        if lowered.isin(BOOLEANS).all():
+        if written.str.lower().isin(BOOLEANS).all():
             self.notes.append(f"{values.name}: true is 1 and false is 0.")
             return values.where(values == MISSING, values.str.lower().map(BOOLEANS))
         if written.str.fullmatch(PERCENT).all():
             self.notes.append(f"{values.name}: in percent, signs left out; 5 % is 5.")
             values = values.str.rstrip("% ")
-            odd = values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
+            odd = _not_numbers(values)
         if self.delimiter != "," and odd.str.fullmatch(DECIMAL_COMMA).all() and not odd.str.fullmatch(THOUSANDS).all():
             # Of 999,5 and 1.234 the latter is 1234 or a slip.
             if values.str.contains(".", regex=False).any():
@@ -389,3 +389,8 @@ class _Reading:
             )
             return labels, label_type
         return numbers.astype("int64").astype(str), label_type
+
+
+def _not_numbers(values: pandas.Series) -> pandas.Series:
+    """The values of a column that are neither a plain number nor missing."""
+    return values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import FEATURES, LABELS, SOME, TRUE
-from fate_dp.components.disclosure.verdicts import FORM_NAMES, PRIVATE, capitalized
+from fate_dp.components.disclosure.declaration import FEATURES, LABELS, PRIVATE, SOME, TRUE
+from fate_dp.components.disclosure.verdicts import FORM_NAMES, capitalized
 from fate_dp.components.protocols.prediction_frames import TRAINING_ROWS
 from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fate_dp.components.disclosure.declaration import ASSETS, EVERY, FLIPPED, LABELS, NOTHING, SOME, SUMS
-from fate_dp.components.disclosure.verdicts import DEGREES, NAMES, PRIVATE
+from fate_dp.components.disclosure.declaration import ASSETS, EVERY, FLIPPED, LABELS, NOTHING, PRIVATE, SOME, SUMS
+from fate_dp.components.disclosure.verdicts import DEGREES, NAMES
 
 if TYPE_CHECKING:
     from .job_facts import Learned

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Bounds: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]
 """Upper bounds of delta at an epsilon, and of epsilon at a delta, infinite where none is known."""
+NO_BOUND: Bounds = (lambda epsilon: 1.0, lambda delta: math.inf)
 CLIMBING_STEPS = 40
 # Relative: more than the rounding of the few operations that turn one epsilon into a delta.
 LAST_BITS = 1e-12
@@ -210,15 +211,16 @@ class PLDAccountant(Accountant):
 
     def _bounds_under(self, relation: str) -> Bounds:
         mu, rest = split_gaussian(self._counts, relation)
-        if not rest and mu <= MAX_MU:
+        if mu > MAX_MU or sum(rest.values()) > MAX_RELEASES:
+            return NO_BOUND
+        if not rest:
             return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
-        within_reach = mu <= MAX_MU and sum(rest.values()) <= MAX_RELEASES
         parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
         if mu:
-            parts.append(((gaussian_profile(min(mu, MAX_MU)),), 1))
-        compositions = composed(parts) if within_reach else []
+            parts.append(((gaussian_profile(mu),), 1))
+        compositions = composed(parts)
         if not compositions:
-            return lambda epsilon: 1.0, lambda delta: math.inf
+            return NO_BOUND
         return (
             lambda epsilon: max(each.delta(epsilon) for each in compositions),
             lambda delta: max(each.epsilon(delta) for each in compositions),
