@@ -54,6 +54,7 @@ READY, GO, REFUSED = b"R", b"G", b"N"
 # A server that is still importing answers when it has; on a slow machine that may take as long as a cold task does.
 PATIENCE_SECONDS = 60.0
 SECONDS_BETWEEN_STARTS = 30.0
+REFUSED_SECONDS = 600.0
 # Numbers above are for the child's own use while it takes over the open files.
 HIGHEST_DESCRIPTOR = 512
 LOST_CHILD = 70
@@ -324,19 +325,26 @@ def start_in_new_folder() -> None:
         pass
 
 
+def postpone(folder: int, key: str, seconds: float) -> None:
+    """Let tasks start no fork server for so long, by a clock that nobody sets: the mark's time is when the next may come."""
+    mark, later = inside(folder, STARTED_PREFIX + key), time.monotonic() + seconds
+    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.utime(mark, (later, later))
+
+
 def start_server(folder: int, key: str, environment: Mapping[str, str]) -> None:
     """Start a fork server for the tasks that come next, in the background, unless one was just started.
 
     It is told nothing of the task that happens to be the first.
     """
-    mark = inside(folder, STARTED_PREFIX + key)
     try:
-        if time.time() - os.stat(mark).st_mtime < SECONDS_BETWEEN_STARTS:
+        left = os.stat(inside(folder, STARTED_PREFIX + key)).st_mtime - time.monotonic()
+        # A mark from before the machine's last start may be far ahead of a clock that began anew.
+        if 0 < left <= REFUSED_SECONDS:
             return
     except OSError:
         pass
-    os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-    os.utime(mark)
+    postpone(folder, key, SECONDS_BETWEEN_STARTS)
     path = os.readlink(inside(folder, "").rstrip("/"))
     variables = {name: value for name, value in environment.items() if name not in OF_ONE_TASK}
     variables["PROCESS_ROLE"] = "worker"

@@ -82,14 +82,14 @@ class ServerRecord:
     http_port: int
     grpc_port: int
     pid: int | None = None
-    started: float | None = None
 
 
 def read_record(path: Path) -> ServerRecord | None:
     """The record at `path`; None where there is none or a crash left it unreadable."""
     try:
-        return ServerRecord(**json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return ServerRecord(told["http_port"], told["grpc_port"], told["pid"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 
 

@@ -36,6 +36,7 @@ from .programs import (
     wait_until,
     write_record,
 )
+from .unfinished import end_unfinished
 
 ANSWERS, REFUSES, SILENT, FOREIGN = "answers", "refuses", "silent", "foreign"
 # FATE-Flow's codes for an app that is unknown, a signature that is wrong, an app without rights, and no permission.
@@ -102,8 +103,7 @@ MARK = "FATE_DP_FLOW_HOME"
 # Its sitecustomize.py fences tasks, lets them start warm, and corrects faults of FATE.
 FATE_PATCHES = Path(__file__).parents[1] / "fate_patches"
 SECONDS_TO_END = 5.0
-# Kernel clock ticks and adjusted clocks move the reported start time of a process by fractions of a second.
-START_TIME_TOLERANCE = 1.0
+PROGRAM = "fate_dp.deploy.flow.process"
 SECONDS_BETWEEN_LOOKS = 0.05
 # Three parties' tasks run at once; with a thread per core and library each they only fight.
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -191,13 +191,17 @@ def end_all(find: Callable[[], Iterable]) -> int:
     return len(processes)
 
 
-def is_alive(record: ServerRecord | None) -> bool:
-    """Whether the recorded process runs; another process that got its recycled id does not count."""
+def is_alive(record: ServerRecord | None, folder: Path) -> bool:
+    """Whether the recorded process is the server of a home folder and runs.
+
+    A process that got a recycled id has another program or another mark. No clock is asked, since clocks are set.
+    """
     if record is None or record.pid is None:
         return False
-    with suppress(psutil.NoSuchProcess):
+    with suppress(psutil.Error, OSError):
         process = psutil.Process(record.pid)
-        return abs(process.create_time() - record.started) < START_TIME_TOLERANCE and runs(process)
+        is_ours = PROGRAM in process.cmdline() and process.environ().get(MARK) == str(folder)
+        return is_ours and runs(process)
     return False
 
 
@@ -257,8 +261,10 @@ def up(
         last = read_record(flow_home.record)
         if (
             last is not None
-            and is_alive(last)
-            and wait_until(lambda: state_of(address_of(last)).runs, lambda: is_alive(last), BUSY_SECONDS)
+            and is_alive(last, flow_home.root)
+            and wait_until(
+                lambda: state_of(address_of(last)).runs, lambda: is_alive(last, flow_home.root), BUSY_SECONDS
+            )
         ):
             if http_port not in (None, last.http_port):
                 # A running server is not moved behind the back of the jobs that it runs.
@@ -277,11 +283,10 @@ def up(
         install_server(flow_home, record, setup)
         control.forget(flow_home.warm)
         progress(f"FATE-Flow starts at {address}.")
-        command, log = [sys.executable, "-m", "fate_dp.deploy.flow.process"], flow_home.server_log
+        command, log = [sys.executable, "-m", PROGRAM], flow_home.server_log
         environment = {**server_environment(flow_home), **setup.environment}
         process = start_detached(command, flow_home.root, environment, log)
-        started = psutil.Process(process.pid).create_time()
-        write_record(flow_home.record, replace(record, pid=process.pid, started=started))
+        write_record(flow_home.record, replace(record, pid=process.pid))
         if not wait_until(lambda: state_of(address).runs, lambda: process.poll() is None, patience):
             exit_status = process.poll()
             stop_processes(flow_home.root)
@@ -293,15 +298,19 @@ def up(
             )
             raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
         progress(f"FATE-Flow answers at {address}.")
+        # Their processes have ended with the earlier server; FATE-Flow itself would count them as running for good.
+        for job in end_unfinished(address):
+            progress(f"{job} Its processes ended with the server; it is stopped.")
         return address
 
 
 def status(home: str | os.PathLike) -> FlowStatus:
     """What the server of `home` is doing."""
-    record = read_record(open_home(home).record)
+    flow_home = open_home(home)
+    record = read_record(flow_home.record)
     if record is None:
         return FlowStatus("stopped")
-    if not is_alive(record):
+    if not is_alive(record, flow_home.root):
         return FlowStatus("stopped", address_of(record))
     found = state_of(address_of(record))
     return FlowStatus("running" if found.runs else "not answering", address_of(record), record.pid, found.version)
@@ -317,7 +326,7 @@ def down(home: str | os.PathLike) -> bool:
         stopped = stop_processes(flow_home.root)
         record = read_record(flow_home.record)
         if record is not None:
-            write_record(flow_home.record, replace(record, pid=None, started=None))
+            write_record(flow_home.record, replace(record, pid=None))
     return stopped > 0
 
 

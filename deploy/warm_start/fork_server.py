@@ -26,7 +26,7 @@ from pathlib import Path
 
 import psutil
 
-from fate_dp.deploy.fate_patches.warm_handover import REFUSED, STARTED_PREFIX, inside, open_private_folder
+from fate_dp.deploy.fate_patches.warm_handover import REFUSED, REFUSED_SECONDS, inside, open_private_folder, postpone
 
 from . import worker
 from .inheritance import Inheritance, find_inheritance
@@ -35,7 +35,6 @@ from .preload import Imported, import_all
 IDLE_SECONDS = 900.0
 OWNER_CHECK_SECONDS = 2.0
 FRESHNESS_SECONDS = 0.5
-REFUSED_SECONDS = 600.0
 BACKLOG = 256
 # With what it needs itself, a fork server that starts leaves a machine enough for the tasks of one party.
 MIN_MEMORY = 1_000_000_000
@@ -66,7 +65,7 @@ class Place:
 
     def note(self, state: str, sentence: str = "") -> None:
         """Say in the state file what this process does; on a full disk it goes unsaid."""
-        content = {"pid": os.getpid(), "state": state, "sentence": sentence, "since": time.time()}
+        content = {"pid": os.getpid(), "state": state, "sentence": sentence}
         draft = inside(self.folder, f"draft.{os.getpid()}")
         try:
             with open(draft, "w", encoding="utf-8") as file:
@@ -94,11 +93,8 @@ class Place:
 
     def postpone(self) -> None:
         """Let tasks start no other server for a while: it would come to the same end, and take seconds to."""
-        later = time.time() + REFUSED_SECONDS
-        mark = inside(self.folder, STARTED_PREFIX + self.key)
         with suppress(OSError):
-            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            os.utime(mark, (later, later))
+            postpone(self.folder, self.key, REFUSED_SECONDS)
 
 
 def open_place(path: str, key: str) -> Place | None:

@@ -94,7 +94,9 @@ def parser() -> argparse.ArgumentParser:
     command = add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs")
     command.add_argument("--port", type=int, help="HTTP port of the server; a free one unless given")
     add_flags(command, "cold")
-    add(commands, status, "show whether the embedded FATE-Flow runs, and where")
+    add(commands, status, "show whether the embedded FATE-Flow runs, where, and its unfinished jobs")
+    command = add(commands, stop, "stop a job that has not ended, and free its cores", "flow")
+    command.add_argument("job", metavar="JOB", help="its id, as `fate-dp status` shows it")
     add(commands, down, "stop the embedded FATE-Flow and its tasks, nothing else")
     text = "train on breast-cancer data with and without label privacy, and compare"
     command = add(commands, demo, text, "flow", "cold")
@@ -195,6 +197,7 @@ def up(options: argparse.Namespace) -> None:
 def status(options: argparse.Namespace) -> int:
     from fate_dp.deploy.flow import server
     from fate_dp.deploy.flow.home import open_home
+    from fate_dp.deploy.flow.unfinished import unfinished_jobs
     from fate_dp.deploy.warm_start import control
 
     found = server.status(options.home)
@@ -202,7 +205,18 @@ def status(options: argparse.Namespace) -> int:
     print(f"FATE-Flow of {options.home.resolve()}: {found.state}{where}" + (f", pid {found.pid}" if found.pid else ""))
     if found.state == "running":
         print(control.look(open_home(options.home).warm).sentence())
+        for job in unfinished_jobs(found.address):
+            print(job)
     return 0 if found.state == "running" else 3
+
+
+def stop(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.flow.unfinished import stop_job
+
+    from ..jobs.flow import resolve_flow
+
+    stop_job(resolve_flow(options.flow, options.home), options.job)
+    print(f"Job {options.job} is stopped.")
 
 
 def down(options: argparse.Namespace) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import home_command
 from fate_dp.deploy.flow.client import API_VERSION, FlowAddress, credentials_for
@@ -13,9 +14,12 @@ from fate_dp.deploy.flow.server import REFUSES, state_of, status, unknown_client
 
 if TYPE_CHECKING:
     from fate_client.flow_sdk import FlowClient
+    from requests import PreparedRequest, Response
+    from requests.adapters import HTTPAdapter
 
 
 HIGHEST_PORT = 65535
+ANSWER_SECONDS = 10.0
 
 
 class FlowUnavailable(Exception):
@@ -62,10 +66,12 @@ def answering(address: FlowAddress) -> FlowAddress:
     return address
 
 
-def connect(address: FlowAddress | str) -> FlowClient:
+def connect(address: FlowAddress | str, patience: float = ANSWER_SECONDS) -> FlowClient:
     """A fate_client FlowClient for `address`, which signs what it asks where `flow init` gave credentials for it.
 
-    Pipeline objects of this process use the same server from now on, but fate_client does not sign for them.
+    It waits so many seconds for an answer, and what is no answer of FATE-Flow's is silence: it returns a code other than
+    0 and raises nothing. Pipeline objects of this process use the same server from now on, but fate_client does not sign
+    for them.
     """
     from fate_client.flow_sdk import FlowClient
     from fate_client.pipeline.conf.env_config import FlowConfig
@@ -78,7 +84,29 @@ def connect(address: FlowAddress | str) -> FlowClient:
         os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{bypassed},{address.host}".lstrip(",")
     credentials = credentials_for(address)
     signed = {} if credentials is None else {"app_id": credentials.app_id, "app_token": credentials.app_token}
-    return FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
+    client = FlowClient(ip=address.host, port=address.port, version=API_VERSION, **signed)
+    client._http.mount("http://", _answers_only(patience))
+    return client
+
+
+def _answers_only(patience: float) -> HTTPAdapter:
+    """Sends requests with a time limit, and takes FATE-Flow's JSON or a file for an answer, no proxy's page."""
+    from requests.adapters import HTTPAdapter
+
+    class AnswersOnly(HTTPAdapter):
+        def send(self, request: PreparedRequest, **options: Any) -> Response:
+            response = super().send(request, **{**options, "timeout": patience})
+            # fate_client reads whatever is no file as JSON, outside of its own care for errors.
+            if "Content-Disposition" not in response.headers and not isinstance(json_in(response), dict):
+                raise ValueError(f"no answer of FATE-Flow's form but HTTP status {response.status_code}")
+            return response
+
+    def json_in(response: Response) -> object:
+        with suppress(ValueError):
+            return response.json()
+        return None
+
+    return AnswersOnly()
 
 
 def fate_version() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,11 +59,13 @@ def print_progress(task: str, status: str, seconds: float) -> None:
 
 POLL_SECONDS = 0.3
 SILENCE_SECONDS = 30.0
+FULL_BYTES = 1 << 20
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
 TRACEBACK = "Traceback (most recent call last):"
 # What FATE-Flow writes where a task's process ended and left nothing behind.
 NO_RESULT = "No found task output."
+LOST = re.compile(r"task (\S+) \d+ on (\w+) (\S+) party status has been checked twice")
 NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
 
 
@@ -143,18 +146,17 @@ def run_job(
 
     check_parties(pipeline)
     address = resolve_flow(None, home or DEFAULT_HOME) if address is None else as_address(address)
-    client = connect(address)
     pipeline.compile()
     dag_schema = read_dag(pipeline.get_dag())
     check_over_sampling(dag_schema)
     check_chain(dag_schema)
     guest = parties_of(pipeline, "guest")[0]
     check_disclosure(dag_schema, guest_policy(home, guest).job_check)
-    response = client.job.submit(dag_schema=dag_schema)
+    response = connect(address, patience=timeout).job.submit(dag_schema=dag_schema)
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]
-    result = follow_job(client, job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
+    result = follow_job(connect(address), job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
 
@@ -219,11 +221,14 @@ def parties_of(pipeline: FateFlowPipeline, role: str) -> list:
 
 
 def follow_job(client: FlowClient, job_id: str, role: str, party_id: str, watch: Watch) -> JobResult:
-    """Wait for the end of a submitted job; whoever gives up waiting, by timeout or Ctrl-C, stops the job."""
+    """Wait for the end of a submitted job.
+
+    It is stopped on Ctrl-C, at its time limit or at its caller's wish. No error of the way to the server stops it.
+    """
     begin = time.monotonic()
     try:
         status = wait_for_end(client, job_id, role, party_id, watch)
-    except BaseException:
+    except (KeyboardInterrupt, SystemExit):
         client.job.stop(job_id=job_id)
         raise
     tasks = query_tasks(client, job_id)
@@ -234,7 +239,7 @@ def follow_job(client: FlowClient, job_id: str, role: str, party_id: str, watch:
 
 def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watch: Watch) -> str:
     """Poll the job until it ends; returns its last status."""
-    begin = last_answer = time.monotonic()
+    begin = last_answer = last_room = time.monotonic()
     shown: dict[str, str] = {}
     while True:
         response = client.job.query(job_id=job_id, role=role, party_id=party_id)
@@ -246,21 +251,41 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
                 return response["data"][0]["status"]
         elif now - last_answer > SILENCE_SECONDS:
             raise JobFailed(
-                f"FATE-Flow has not answered for {SILENCE_SECONDS:.0f} seconds while job {job_id} ran "
-                f"({reason_of(response)}); start it with `fate-dp up` and run the job again.",
+                f"FATE-Flow has not answered for {now - last_answer:.0f} seconds while job {job_id} ran "
+                f"({reason_of(response)}); look at it with `fate-dp status`, and run the job again if it has ended.",
+                job_id,
+            )
+        if not is_full(watch.home):
+            last_room = now
+        elif now - last_room > SILENCE_SECONDS:
+            raise JobFailed(
+                f"The disk of {watch.home} is full, and job {job_id} cannot go on; make room, "
+                f"run `fate-dp stop {job_id}` and then the job again.",
                 job_id,
             )
         if now > begin + watch.timeout:
             unfinished = ", ".join(task for task, status in shown.items() if status != "success") or "no task"
-            raise JobFailed(
-                f"Job {job_id} was stopped after {now - begin:.0f} seconds, its time limit, in {unfinished}; allow more "
-                "time or look into the log of that task.",
-                job_id,
-            )
+            why = f"after {now - begin:.0f} seconds, its time limit, in {unfinished}"
+            raise stopped(client, job_id, why, "; allow more time or look into the log of that task")
         if watch.stop.wait(POLL_SECONDS):
-            raise JobFailed(
-                f"Job {job_id} was stopped, since another one that it belongs with did not succeed.", job_id
-            )
+            raise stopped(client, job_id, "since another one that it belongs with did not succeed")
+
+
+def is_full(home: str | os.PathLike | None) -> bool:
+    """Whether the disk of the embedded server has no room left, so that its tasks die and it cannot note their end."""
+    return home is not None and shutil.disk_usage(home).free < FULL_BYTES
+
+
+def stopped(client: FlowClient, job_id: str, why: str, cure: str = "") -> JobFailed:
+    """Stop a job; returns the exception that says so, or that FATE-Flow did not take it."""
+    response = client.job.stop(job_id=job_id)
+    if response.get("code") == 0:
+        return JobFailed(f"Job {job_id} was stopped {why}{cure}.", job_id)
+    return JobFailed(
+        f"Job {job_id} is to be stopped {why}, and FATE-Flow does not do it ({reason_of(response)}); "
+        f"run `fate-dp stop {job_id}` when it answers.",
+        job_id,
+    )
 
 
 def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progress: Progress, seconds: float) -> None:
@@ -313,7 +338,8 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
                 "the reason is in the task's log stdout/component_define."
             )
         return JobFailed(sentence, job_id, record)
-    broken = [record for record in tasks if record.status in ("failed", "timeout")]
+    lost = lost_task(job_id, tasks, home)
+    broken = [lost] if lost else [record for record in tasks if record.status in ("failed", "timeout")]
     if status == "canceled" or not broken:
         log = f"; FATE-Flow's log of it is {Path(home) / 'logs' / job_id / 'fate_flow_schedule.log'}" if home else ""
         return JobFailed(
@@ -326,7 +352,7 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
         if logged is not None:
             return JobFailed(raised_sentence(logged), job_id, record)
     record = next((record for record in broken if record.error == NO_RESULT), broken[0])
-    if record.error == NO_RESULT:
+    if lost or record.error == NO_RESULT:
         sentence = (
             f"The process of {record} ended without a result or a message, as one does that is killed, for example where "
             "memory ran out; look there, and run the job again."
@@ -337,6 +363,17 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
             "servers of their own."
         )
     return JobFailed(f"{sentence} Here, {log_end(job_id, record, home)}", job_id, record)
+
+
+def lost_task(job_id: str, tasks: tuple[TaskRecord, ...], home: str | os.PathLike | None) -> TaskRecord | None:
+    """The task whose process FATE-Flow missed, by the log of the job; it fails the others for its sake, and says so nowhere."""
+    log = Path(home or "", "logs", job_id, "fate_flow_detect.log")
+    if home is None or not log.is_file():
+        return None
+    missed = LOST.findall(log.read_text(encoding="utf-8", errors="replace"))
+    return next(
+        (record for record in tasks if (f"{job_id}_{record.task}", record.role, record.party_id) in missed), None
+    )
 
 
 def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:

@@ -38,7 +38,7 @@ def upload_table(
     From `progress` to `stop` it is as in `Watch`; the embedded server's `home` has those of the parties.
     """
     table = check_table(csv_file, meta)
-    client = connect(address)
+    client = connect(address, patience=UPLOAD_SECONDS)
     owner.declare(client, home, f"{namespace}/{name}", meta.label_name, table.ids)
     with TemporaryDirectory(prefix="fate-dp-upload-") as folder:
         written = Path(folder) / "table.csv"
@@ -54,7 +54,7 @@ def upload_table(
         if response.get("code") != 0:
             raise JobFailed(f"FATE-Flow at {address} refused the upload of {csv_file}: {reason_of(response)}.")
         watch = Watch(progress, UPLOAD_SECONDS, home, stop or Event())
-        uploaded = follow_job(client, response["job_id"], "local", "0", watch)
+        uploaded = follow_job(connect(address), response["job_id"], "local", "0", watch)
     for note in table.notes:
         owner.tell(note)
     return uploaded

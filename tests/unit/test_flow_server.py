@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from fate_dp.deploy.flow.home import open_home
@@ -17,9 +16,10 @@ from fate_dp.deploy.flow.programs import (
     free_port,
     is_free,
     read_record,
+    wait_until,
     write_record,
 )
-from fate_dp.deploy.flow.server import choose_ports, down, is_alive, server_environment, status
+from fate_dp.deploy.flow.server import MARK, PROGRAM, choose_ports, down, is_alive, server_environment, status
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, parse_address, resolve_flow
 from fate_dp.pipelines.jobs.job import TaskRecord, common_status, explain, raised_sentence, reason_of
 
@@ -58,33 +58,37 @@ def test_ports_are_kept_where_they_are_free(taken_port):
 def test_record_survives_a_round_trip_and_a_crash(tmp_path):
     path = tmp_path / "server.json"
     assert read_record(path) is None
-    record = ServerRecord(20001, 20002, 4711, 12345.5)
+    record = ServerRecord(20001, 20002, 4711)
     write_record(path, record)
     assert read_record(path) == record
+    path.write_text('{"http_port": 20001, "grpc_port": 20002, "pid": 4711, "started": 12345.5}')
+    assert read_record(path) == record, "as an earlier version wrote it"
     for torn in ("", '{"http_port": 2', "[]", '{"other": 1}'):
         path.write_text(torn)
         assert read_record(path) is None
 
 
-def test_recycled_process_id_is_not_ours():
-    own = psutil.Process(os.getpid())
-    assert is_alive(ServerRecord(1, 2, own.pid, own.create_time()))
-    assert not is_alive(ServerRecord(1, 2, own.pid, own.create_time() - 100))
-    assert not is_alive(ServerRecord(1, 2)) and not is_alive(None)
+def test_recycled_process_id_is_not_ours(tmp_path):
+    own = ServerRecord(1, 2, os.getpid())
+    assert not is_alive(own, tmp_path)
+    assert not is_alive(ServerRecord(1, 2), tmp_path) and not is_alive(None, tmp_path)
 
 
-def test_ended_process_is_not_alive():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    record = ServerRecord(1, 2, child.pid, psutil.Process(child.pid).create_time())
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert not is_alive(record), "a zombie answers nobody"
-    child.wait()
-    assert not is_alive(record)
+def test_a_server_lives_until_it_ends_whatever_the_clock_says(tmp_path):
+    """Its program and its home are what it is known by; a zombie answers nobody."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()", PROGRAM]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, MARK: str(tmp_path)}) as child:
+        record = ServerRecord(1, 2, child.pid)
+        assert wait_until(lambda: is_alive(record, tmp_path), lambda: True, 10)
+        assert not is_alive(record, tmp_path / "other")
+        child.stdin.close()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_alive(record, tmp_path)
 
 
 def test_down_does_not_touch_a_recycled_process_id(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
-        write_record(tmp_path / "server.json", ServerRecord(20001, 20002, bystander.pid, 1.0))
+        write_record(tmp_path / "server.json", ServerRecord(20001, 20002, bystander.pid))
         assert status(tmp_path).state == "stopped"
         assert down(tmp_path) is False
         assert bystander.poll() is None

@@ -84,14 +84,9 @@ def test_scores_of_training_rows_are_connected_only_where_the_guest_gets_them():
     assert "evaluation_0" in training_pipeline(TrainingPlan(Parties(), TABLES, 1.0, {"train_scores": True})).tasks
 
 
-def test_an_address_may_be_text_wherever_a_server_is_asked(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "fate_client.flow_sdk.FlowClient.__init__", lambda self, ip, port, **_: asked.append((ip, port))
-    )
-    for address in ("127.0.0.1:9380", FlowAddress("127.0.0.1", 9380)):
-        connect(address)
-    assert asked == [("127.0.0.1", 9380)] * 2
+def test_an_address_may_be_text_wherever_a_server_is_asked():
+    clients = [connect(address) for address in ("127.0.0.1:9380", FlowAddress("127.0.0.1", 9380))]
+    assert [(client.ip, client.port) for client in clients] == [("127.0.0.1", 9380)] * 2
 
 
 def test_progress_is_a_line_for_what_begins_and_what_ends(capsys):

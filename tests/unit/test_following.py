@@ -1,0 +1,167 @@
+"""A job is followed with patience, stopped on purpose alone, and ended where its server died."""
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.deploy.flow.programs import FlowServerError
+from fate_dp.deploy.flow.unfinished import end_unfinished, stop_job, unfinished_jobs
+from fate_dp.pipelines.jobs import flow, job
+from fate_dp.pipelines.jobs.flow import connect
+from fate_dp.pipelines.jobs.job import JobFailed, TaskRecord, Watch, explain, follow_job
+
+PAGE = b"<html><h1>502 Bad Gateway</h1></html>"
+HANGS = object()
+
+
+class Server:
+    """A FATE-Flow of one job, `answers` to whose status are given in turn, the last one for ever."""
+
+    def __init__(self):
+        self.answers, self.stops, self.rows = [row("running")], [], []
+        self.takes_stops, self.over = True, threading.Event()
+
+    def reply(self, page, body):
+        if page == "job/stop":
+            self.stops.append(json.loads(body)["job_id"])
+            self.rows = [] if self.takes_stops else self.rows
+            return {"code": 0, "message": "success"} if self.takes_stops else HANGS
+        if page.startswith("job/query?status"):
+            found = [each for each in self.rows if page.endswith(each["status"])]
+            return {"code": 0, "message": "", "data": found} if found else {"code": 1001, "message": "No found job"}
+        if page.startswith("job/task/query"):
+            return {"code": 0, "data": []}
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def row(status):
+    return {"code": 0, "data": [{"status": status}]}
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(job, "POLL_SECONDS", 0.01)
+    told = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answer = told.reply(self.path.removeprefix("/v2/"), body)
+            if answer is HANGS:
+                told.over.wait(60)
+                return
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(502 if content == PAGE else 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    web.daemon_threads = True
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    told.address = FlowAddress("127.0.0.1", web.server_address[1])
+    yield told
+    told.over.set()
+    web.shutdown()
+    web.server_close()
+
+
+def followed(server, patience=0.5, **watch):
+    return follow_job(connect(server.address, patience), "7", "guest", "9999", Watch(**watch))
+
+
+@pytest.mark.parametrize("bad", [PAGE, b'{"code": 0, "da', [1, 2], HANGS], ids=["page", "torn", "list", "hangs"])
+def test_a_bad_answer_is_silence_and_the_job_goes_on(server, bad):
+    server.answers = [row("running"), bad, row("running"), row("success")]
+    assert followed(server).job_id == "7" and not server.stops
+
+
+@pytest.mark.parametrize("bad", [PAGE, HANGS], ids=["page", "hangs"])
+def test_silence_for_too_long_is_told_and_stops_nothing(server, monkeypatch, bad):
+    monkeypatch.setattr(job, "SILENCE_SECONDS", 0.4)
+    server.answers = [bad]
+    with pytest.raises(JobFailed, match="has not answered for .* while job 7 ran .* `fate-dp status`"):
+        followed(server, patience=0.2)
+    assert not server.stops
+
+
+def test_a_full_disk_is_told_by_name(server, monkeypatch, tmp_path):
+    monkeypatch.setattr(job, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(job, "FULL_BYTES", 1 << 62)
+    with pytest.raises(JobFailed, match=f"The disk of {tmp_path} is full, and job 7 cannot go on; .* `fate-dp stop 7`"):
+        followed(server, home=tmp_path)
+
+
+def test_the_party_whose_process_ended_is_named_not_the_first_that_fell_with_it(tmp_path):
+    """FATE-Flow fails all parties of the task, the guest first, and tells the reason to its log alone."""
+    tasks = tuple(TaskRecord("lr_0", role, party, "failed", 1.0) for role, party in (("guest", "9"), ("host", "10")))
+    log = tmp_path / "logs" / "7" / "fate_flow_detect.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "[INFO] task 7_lr_0 0 on host 10 with running process 4711 does not exist\n"
+        "[INFO] task 7_lr_0 0 on host 10 party status has been checked twice, try to stop job\n"
+        "[INFO] task 7_lr_0 0 on guest 9 with running process 4712 does not exist\n"
+    )
+    failure = explain("7", "failed", tasks, tmp_path)
+    assert failure.record == tasks[1]
+    assert str(failure).startswith("The process of task lr_0 of host 10 ended without a result or a message")
+
+
+def test_the_time_limit_holds_against_a_server_that_hangs(server):
+    server.answers, server.takes_stops = [row("running"), HANGS], False
+    begun = time.monotonic()
+    with pytest.raises(
+        JobFailed, match="is to be stopped after .* its time limit, .* `fate-dp stop 7` when it answers"
+    ):
+        followed(server, patience=0.2, timeout=0.5)
+    assert time.monotonic() - begun < 5 and server.stops == ["7"]
+
+
+def test_a_job_is_stopped_at_its_time_limit_on_ctrl_c_and_at_its_callers_wish(server):
+    with pytest.raises(JobFailed, match="Job 7 was stopped after .* its time limit, in no task"):
+        followed(server, timeout=0.1)
+    wish = threading.Event()
+    wish.set()
+    with pytest.raises(JobFailed, match="Job 7 was stopped since another one that it belongs with did not succeed"):
+        followed(server, stop=wish)
+    assert server.stops == ["7", "7"]
+
+
+@pytest.mark.parametrize("error, stops", [(KeyboardInterrupt, ["7"]), (ValueError, [])])
+def test_an_error_of_the_caller_stops_no_job(server, monkeypatch, error, stops):
+    def report(*_):
+        raise error
+
+    monkeypatch.setattr(job, "report_changes", report)
+    with pytest.raises(error):
+        followed(server)
+    assert server.stops == stops
+
+
+def test_jobs_whose_server_died_are_listed_and_ended(server):
+    now = time.time() * 1000
+    parties = (
+        {"job_id": "7", "status": "running", "cores": 4, "resource_in_use": True, "create_time": now - 9000},
+    ) * 2
+    queued = {"job_id": "8", "status": "waiting", "cores": 4, "resource_in_use": False, "create_time": now + 9000}
+    server.rows = [*parties, queued]
+    running, waiting = unfinished_jobs(server.address)
+    assert str(running) == "Job 7 is running for 9 s and holds 8 cores."
+    assert str(waiting) == "Job 8 is waiting for 0 s and holds 0 cores.", "the clock was set back"
+    assert [each.job_id for each in end_unfinished(server.address)] == ["7", "8"] == server.stops
+    assert not end_unfinished(server.address)
+
+
+def test_a_job_that_has_ended_is_not_stopped_again(server):
+    with pytest.raises(FlowServerError, match="JOB must be one that has not ended, got 9"):
+        stop_job(server.address, "9")
+    assert not server.stops and flow.ANSWER_SECONDS > 0
