@@ -12,7 +12,8 @@ from typing import Any
 from ..private_files import publish_if_absent
 from .entries import LedgerError, LedgerUnavailable, insert
 
-BUSY_SECONDS = 30
+# Eight jobs that charge at once wait for each other, on a disk that takes a second for each of a charge's syncs.
+BUSY_SECONDS = 300
 STAGED_KIB = 1 << 17
 """Of rows that are staged, in memory; a table of 300,000 records stays below it."""
 SCHEMA_VERSION = 6
@@ -95,14 +96,18 @@ class Database:
     """The file ``path`` of a ledger (mode 0600, made on first use).
 
     A connection lives for one operation, so that threads and forked processes share none. A commit is on disk when it
-    returns, and a crash before it leaves no trace.
+    returns, and a crash before it leaves no trace. There is no write-ahead log: its files would have to be made before a
+    ledger could be read, which a full or read-only disk refuses.
+
+    A ledger of an earlier version is upgraded by the first operation that writes, after a copy of it. Those that read
+    upgrade a copy that ends with them.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     @contextmanager
-    def open(self) -> Iterator[sqlite3.Connection]:
+    def open(self, writes: bool = False) -> Iterator[sqlite3.Connection]:
         """Connect for one operation. Raises `LedgerUnavailable` as every method of `Ledger` does."""
         try:
             # Never opened by hand once it exists: closing a descriptor of it would drop SQLite's locks in this process.
@@ -119,9 +124,16 @@ class Database:
                 # Staged rows of a large table go to a file without a name, which no other process can open.
                 connection.execute("PRAGMA temp_store = FILE")
                 connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")
-                if version_of(connection) in (0, 5):
+                if (version := version_of(connection)) == 5 and not writes:
+                    with closing(copied(connection, "")) as upgraded:
+                        make_tables(upgraded)
+                        yield upgraded
+                    return
+                if version in (0, 5):
                     # Asked again under the write lock: another process may have been faster.
                     with transaction(connection):
+                        if version_of(connection) == 5:
+                            self._keep_version_5()
                         make_tables(connection)
                 if (version := version_of(connection)) != SCHEMA_VERSION:
                     raise LedgerUnavailable(
@@ -132,6 +144,17 @@ class Database:
             # Where SQLite's own sentence quotes what is no text, Python 3.11 cannot decode it and 3.10 leaves it out.
             reason = isinstance(error, sqlite3.Error) and str(error) or "it is damaged"
             raise LedgerUnavailable(f"The ledger {self.path} cannot be used: {reason}.") from error
+
+    def _keep_version_5(self) -> None:
+        kept = self.path.with_name(f"{self.path.name}.version-5")
+        publish_if_absent(kept, b"")
+        # SQLite copies for a connection that writes nothing itself.
+        with closing(sqlite3.connect(self.path)) as reader:
+            copied(reader, kept).close()
+        print(
+            f"The ledger {self.path} is upgraded to version {SCHEMA_VERSION}; as it was, it stays in {kept}.",
+            flush=True,
+        )
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -147,7 +170,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Connect for one transaction that holds the write lock."""
-        with self.open() as connection, transaction(connection):
+        with self.open(writes=True) as connection, transaction(connection):
             yield connection
 
     @contextmanager
@@ -159,7 +182,7 @@ class Database:
         repeated: bool = False,
     ) -> Iterator[tuple[sqlite3.Connection, int]]:
         """Connect for one transaction beside rows that are staged first, without any lock; gives their number, too."""
-        with self.open() as connection:
+        with self.open(writes=mode != "DEFERRED") as connection:
             records = stage_rows(connection, columns, rows, repeated)
             with transaction(connection, mode):
                 yield connection, records
@@ -170,6 +193,13 @@ class Chapter:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+
+def copied(connection: sqlite3.Connection, target: str | os.PathLike[str]) -> sqlite3.Connection:
+    """A connection to a copy of a whole database, in this file or, without a name, in one that ends with it."""
+    copy = sqlite3.connect(target, isolation_level=None)
+    connection.backup(copy)
+    return copy
 
 
 @contextmanager

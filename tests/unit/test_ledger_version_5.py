@@ -61,8 +61,25 @@ def tables_of(path):
     return [(kind, name, sql and " ".join(sql.split())) for kind, name, sql in rows]
 
 
-def test_the_file_has_the_tables_of_a_new_one(ledger, tmp_path):
-    assert (ledger.spent(SOURCE), Ledger(tmp_path / "new").spent(SOURCE)) == (4.0, 0.0)
+def test_whoever_reads_leaves_the_file_as_it_is(ledger):
+    """An older program that still runs reads it, too."""
+    before = ledger.path.read_bytes()
+    assert ledger.spent(SOURCE) == 4.0 and len(ledger.entries()) == len(ENTRIES)
+    ledger.check_scores(dataset=DATASET, planned=0, cap=9)
+    assert ledger.path.read_bytes() == before
+    assert [path.name for path in ledger.path.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_the_first_write_keeps_a_copy_and_says_so(ledger, tmp_path, capsys):
+    before = tables_of(ledger.path)
+    for _ in range(2):
+        ledger.mark_released(2)
+    kept = tmp_path / "ledger.sqlite.version-5"
+    assert capsys.readouterr().out == (
+        f"The ledger {ledger.path} is upgraded to version 6; as it was, it stays in {kept}.\n"
+    )
+    assert tables_of(kept) == before and kept.stat().st_mode & 0o777 == 0o600
+    assert Ledger(tmp_path / "new").spent(SOURCE) == 0.0
     assert tables_of(ledger.path) == tables_of(tmp_path / "new")
 
 
