@@ -21,7 +21,7 @@ from .places import GUEST, HOST_ID, Place
 
 PARTIES, TABLES, EPSILON = Parties(), Tables("small", "guest", "host"), 1.0
 # Labels that no job has released before the test that needs them so.
-FRESH = Tables("small", "guest_fresh", "host")
+FRESH = Tables("small", "guest_fresh", "host_fresh")
 
 
 def small_tables(rows: int = 120, seed: int = 5):
@@ -38,13 +38,14 @@ def small_tables(rows: int = 120, seed: int = 5):
 
 
 def upload_small(place: Place, folder: Path, owners: tuple = (GUEST, HOST_ID)) -> None:
-    """Both sides, the guest's again with other labels, and a table of the host's that a training must refuse."""
+    """Both sides, both again for other people, and a table of the host's that a training must refuse."""
     folder.mkdir(exist_ok=True)
     guest, host = small_tables()
     tables = {
         "guest": (GUEST, guest),
-        "guest_fresh": (GUEST, guest.assign(y=1 - guest["y"])),
+        "guest_fresh": (GUEST, guest.assign(id="fresh-" + guest["id"], y=1 - guest["y"])),
         "host": (HOST_ID, host),
+        "host_fresh": (HOST_ID, host.assign(id="fresh-" + host["id"])),
         "host_constant": (HOST_ID, host.assign(z0=2.5)),
     }
     for name, (_, table) in tables.items():
