@@ -299,8 +299,11 @@ def up(
             raise FlowServerError(f"FATE-Flow {happened}; the end of {log}:\n{log_end(log)}")
         progress(f"FATE-Flow answers at {address}.")
         # Their processes have ended with the earlier server; FATE-Flow itself would count them as running for good.
-        for job in end_unfinished(address):
-            progress(f"{job} Its processes ended with the server; it is stopped.")
+        try:
+            for job in end_unfinished(address):
+                progress(f"{job} Its processes ended with the server; it is stopped.")
+        except FlowServerError as refusal:
+            progress(f"Jobs that the last server left unfinished may hold its cores: {refusal}")
         return address
 
 

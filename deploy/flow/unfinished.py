@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from .client import Answer, FlowAddress, ask, credentials_for
+from .client import FlowAddress, FlowSilent, ask, credentials_for
 from .programs import FlowServerError, wait_until
 
 UNFINISHED = ("ready", "waiting", "running")
@@ -34,13 +34,10 @@ class UnfinishedJob:
 
 
 def unfinished_jobs(address: FlowAddress) -> tuple[UnfinishedJob, ...]:
-    """The jobs that FATE-Flow counts as unfinished, the oldest first; raises FlowSilent where it is silent."""
+    """The jobs that FATE-Flow counts as unfinished, the oldest first; FlowServerError where it does not tell."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for status in UNFINISHED:
-        answer = _asked(address, f"job/query?status={status}")
-        if answer.code not in (0, NO_JOB):
-            raise FlowServerError(f"FATE-Flow at {address} does not list its jobs: {answer.message.rstrip('.')}.")
-        for row in answer.data or []:
+        for row in _asked(address, f"job/query?status={status}") or []:
             rows.setdefault(row["job_id"], []).append(row)
     return tuple(_job(job_id, rows[job_id]) for job_id in sorted(rows))
 
@@ -57,9 +54,7 @@ def stop_job(address: FlowAddress, job_id: str) -> None:
     """End a job and free its cores, as FATE-Flow's own `job stop` does; refused where it has ended or is unknown."""
     if job_id not in {job.job_id for job in unfinished_jobs(address)}:
         raise FlowServerError(f"JOB must be one that has not ended, got {job_id}; `fate-dp status` lists those.")
-    answer = _asked(address, "job/stop", {"job_id": job_id})
-    if answer.code != 0:
-        raise FlowServerError(f"FATE-Flow at {address} did not stop job {job_id}: {answer.message.rstrip('.')}.")
+    _asked(address, "job/stop", {"job_id": job_id})
 
 
 def end_unfinished(address: FlowAddress) -> tuple[UnfinishedJob, ...]:
@@ -71,5 +66,11 @@ def end_unfinished(address: FlowAddress) -> tuple[UnfinishedJob, ...]:
     return found
 
 
-def _asked(address: FlowAddress, page: str, body: dict[str, Any] | None = None) -> Answer:
-    return ask(address, page, body, credentials_for(address), patience=SECONDS_TO_END)
+def _asked(address: FlowAddress, page: str, body: dict[str, Any] | None = None) -> Any:
+    try:
+        answer = ask(address, page, body, credentials_for(address), patience=SECONDS_TO_END)
+    except FlowSilent as silence:
+        raise FlowServerError(f"FATE-Flow at {address} does not answer {page}: {silence}.") from silence
+    if answer.code not in (0, NO_JOB):
+        raise FlowServerError(f"FATE-Flow at {address} refuses {page}: {answer.message.rstrip('.')}.")
+    return answer.data

@@ -205,8 +205,10 @@ def status(options: argparse.Namespace) -> int:
     print(f"FATE-Flow of {options.home.resolve()}: {found.state}{where}" + (f", pid {found.pid}" if found.pid else ""))
     if found.state == "running":
         print(control.look(open_home(options.home).warm).sentence())
-        for job in unfinished_jobs(found.address):
-            print(job)
+        try:
+            print(*unfinished_jobs(found.address) or ["No job is unfinished."], sep="\n")
+        except server.FlowServerError as refusal:
+            print(refusal)
     return 0 if found.state == "running" else 3
 
 

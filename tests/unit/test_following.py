@@ -23,13 +23,15 @@ class Server:
 
     def __init__(self):
         self.answers, self.stops, self.rows = [row("running")], [], []
-        self.takes_stops, self.over = True, threading.Event()
+        self.takes_stops, self.refuses, self.over = True, False, threading.Event()
 
     def reply(self, page, body):
         if page == "job/stop":
             self.stops.append(json.loads(body)["job_id"])
             self.rows = [] if self.takes_stops else self.rows
             return {"code": 0, "message": "success"} if self.takes_stops else HANGS
+        if page.startswith("job/query?status") and self.refuses:
+            return {"code": 5002, "message": "No found appid."}
         if page.startswith("job/query?status"):
             found = [each for each in self.rows if page.endswith(each["status"])]
             return {"code": 0, "message": "", "data": found} if found else {"code": 1001, "message": "No found job"}
@@ -159,6 +161,14 @@ def test_jobs_whose_server_died_are_listed_and_ended(server):
     assert str(waiting) == "Job 8 is waiting for 0 s and holds 0 cores.", "the clock was set back"
     assert [each.job_id for each in end_unfinished(server.address)] == ["7", "8"] == server.stops
     assert not end_unfinished(server.address)
+
+
+def test_a_server_that_does_not_list_its_jobs_to_this_client_says_why(server):
+    server.refuses = True
+    with pytest.raises(FlowServerError, match="FATE-Flow at .* refuses job/query.*: No found appid[.]"):
+        end_unfinished(server.address)
+    with pytest.raises(FlowServerError, match="FATE-Flow at 127.0.0.1:9 does not answer job/query"):
+        unfinished_jobs(FlowAddress("127.0.0.1", 9))
 
 
 def test_a_job_that_has_ended_is_not_stopped_again(server):
