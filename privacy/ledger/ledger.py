@@ -99,7 +99,7 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
     refused or the process dies. An object may be used by several threads and across forks. No error names a record.
 
     All methods raise ``LedgerUnavailable`` when the file cannot be read or written (no space, no permission), is
-    damaged, locked for 30 seconds, or of a newer version.
+    damaged, locked for five minutes, or of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
