@@ -37,12 +37,15 @@ def replaced_folder(target: str | os.PathLike, check_replaceable: Callable[[Path
                 _restore(target)
                 check_target(target, check_replaceable)
                 yield staging
-                _sync(staging)
+                # Files and names are durable before the rename makes them visible.
+                for parent, _, files in os.walk(staging):
+                    for name in (*files, ""):
+                        _sync_entry(Path(parent, name))
                 _exchange(staging, target)
         except BaseException:
-            for parent in made:
+            for folder in made:
                 with contextlib.suppress(OSError):
-                    parent.rmdir()
+                    folder.rmdir()
             raise
 
 
@@ -72,7 +75,8 @@ def _locked_staging(target: Path) -> Iterator[Path]:
     descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _lock(descriptor, staging, target)
-        _empty(staging)
+        for entry in staging.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         try:
             yield staging
         except BaseException:
@@ -114,19 +118,6 @@ def _exchange(staging: Path, target: Path) -> None:
     # The new folder is in place: an old one that cannot be removed now is no failure, and the next run removes it.
     with contextlib.suppress(OSError):
         _restore(target)
-
-
-def _empty(folder: Path) -> None:
-    for entry in folder.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-
-
-def _sync(folder: Path) -> None:
-    """Make files and names durable before the rename makes them visible."""
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            _sync_entry(Path(parent) / name)
-        _sync_entry(Path(parent))
 
 
 def _sync_entry(path: Path) -> None:
