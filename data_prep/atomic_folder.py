@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fate_dp.privacy.private_files import sync
 from fate_dp.privacy.validation import InvalidArgument
 
 STAGED, REPLACED = ".{}.staged-by-fate-dp", ".{}.replaced-by-fate-dp"
@@ -40,7 +41,7 @@ def replaced_folder(target: str | os.PathLike, check_replaceable: Callable[[Path
                 # Files and names are durable before the rename makes them visible.
                 for parent, _, files in os.walk(staging):
                     for name in (*files, ""):
-                        _sync_entry(Path(parent, name))
+                        sync(Path(parent, name))
                 _exchange(staging, target)
         except BaseException:
             for folder in made:
@@ -114,18 +115,10 @@ def _exchange(staging: Path, target: Path) -> None:
     except BaseException:
         _restore(target)
         raise
-    _sync_entry(target.parent)
+    sync(target.parent)
     # The new folder is in place: an old one that cannot be removed now is no failure, and the next run removes it.
     with contextlib.suppress(OSError):
         _restore(target)
-
-
-def _sync_entry(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
