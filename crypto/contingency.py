@@ -20,15 +20,7 @@ import numpy.typing as npt
 from gmpy2 import mpz
 
 from .cross_product import open_sums, seal_sums, spans
-from .paillier import (
-    Ciphertext,
-    EncryptedSum,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    column_from_bytes,
-    column_to_bytes,
-)
+from .paillier import EncryptedSum, OwnerEncryption, PrivateKey, PublicKey, column_from_bytes, column_to_bytes
 from .powers import IntArray, ObjectArray, products_by_bin
 from .slots import ROW_BITS, SlotLayout, packed_sums
 
@@ -82,17 +74,12 @@ def add_rows(
     sums = [[mpz(1)] * per_row for _ in range(bins)]
     for first, last in spans(len(places), _ROWS_AT_ONCE):
         received = column_from_bytes(encrypted[first * per_row * width : last * per_row * width], public_key)
-        add_into_bins(sums, places[first:last], received, modulus)
+        values = [ciphertext.value for ciphertext in received]
+        for slot in range(per_row):
+            products = products_by_bin(values[slot::per_row], places[first:last], bins, modulus)
+            for of_bin, product in zip(sums, products):
+                of_bin[slot] = of_bin[slot] * product % modulus
     return tuple(int(value) for of_bin in sums for value in of_bin)
-
-
-def add_into_bins(sums: list[list[mpz]], places: IntArray, received: Sequence[Ciphertext], modulus: mpz) -> None:
-    """Multiply the ciphertexts of each row, as many as ``sums`` has for a bin, into those of the row's bins, in place."""
-    values, per_row = [ciphertext.value for ciphertext in received], len(sums[0])
-    for slot in range(per_row):
-        products = products_by_bin(values[slot::per_row], places, len(sums), modulus)
-        for of_bin, product in zip(sums, products):
-            of_bin[slot] = of_bin[slot] * product % modulus
 
 
 def _check_places(places: npt.NDArray[np.int64], bins: int) -> None:
@@ -126,23 +113,8 @@ def encrypt_bits(bits: IntArray, encryption: OwnerEncryption, expected: int) -> 
 
 
 def add_by_bin(places: IntArray, encrypted: bytes, bins: int, public_key: PublicKey) -> tuple[int, ...]:
-    """Encrypted sums over the rows of one block, ``bins`` of them, **not blinded**: they stay inside the party.
-
-    Args:
-        places: int64 (rows, columns), the bin of each record in each column, numbered through all columns from 0.
-        encrypted: of `encrypt_bits` for the same rows.
-
-    Raises:
-        ValueError: another number of ciphertexts than rows, one that nobody can have made, or a bin out of range.
-    """
-    if places.ndim != 2 or (places.size and not 0 <= places.min() <= places.max() < bins):
-        raise ValueError(f"places must be bins from 0 to {bins - 1} (rows, columns), got shape {places.shape}.")
-    ciphertexts = column_from_bytes(encrypted, public_key)
-    if len(ciphertexts) != len(places):
-        raise ValueError(f"Ciphertexts must be one for each of {len(places)} rows, got {len(ciphertexts)}.")
-    sums = [[mpz(1)] for _ in range(bins)]
-    add_into_bins(sums, places, ciphertexts, public_key.modulus_squared)
-    return tuple(int(total) for (total,) in sums)
+    """As `add_rows`, of what `encrypt_bits` made of the same rows: one sum for each bin, numbered through all columns."""
+    return add_rows(places, bins, encrypted, 1, table_layout(1, 1, public_key), public_key)
 
 
 def seal_bin_sums(

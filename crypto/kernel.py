@@ -57,7 +57,7 @@ class Kernel:
 @lru_cache(maxsize=1)
 def kernel() -> Kernel:
     """Whether this process computes with the native kernel; looked up and checked once."""
-    found = _found(os.environ.get(SWITCH, ""))
+    found = _found()
     logger.info(found.sentence)
     return found
 
@@ -75,17 +75,14 @@ def fits(modulus: int, library: ctypes.CDLL) -> bool:
 
 def is_wanted() -> bool:
     """Whether the environment leaves native code in use; ValueError if it says neither."""
-    return _is_wanted(os.environ.get(SWITCH, ""))
-
-
-def _is_wanted(switch: str) -> bool:
+    switch = os.environ.get(SWITCH, "")
     if switch not in ("", "on", "off"):
         raise ValueError(f"{SWITCH} must be on (the default) or off, got {switch!r}.")
     return switch != "off"
 
 
-def _found(switch: str) -> Kernel:
-    if not _is_wanted(switch):
+def _found() -> Kernel:
+    if not is_wanted():
         return Kernel(None, f"The native kernel is switched off by {SWITCH}; gmpy2 computes instead.")
     try:
         path = importlib.import_module(_MODULE).__file__

@@ -130,7 +130,9 @@ class PairwiseMasks:
         steps = _checked_steps(steps)
         others = sorted(self._checked_present(present) - {self.name})
         occasion = _occasion(round_number, {self.name, *others})
-        self._spend(int(round_number), occasion, steps)
+        digest = sha256(occasion + steps.astype("<i8", copy=False).tobytes()).digest()
+        if self._given.setdefault(int(round_number), digest) != digest:
+            raise ValueError("Another vector, or one for another set, was masked in this round; masks hide one only.")
         result, zeros, words = steps.view(np.uint64).copy(), bytes(steps.nbytes), np.empty(len(steps), dtype="<u8")
         for other in others:
             _keystream(self._pair_keys[other], occasion, zeros, words)
@@ -147,11 +149,6 @@ class PairwiseMasks:
         if self.name not in names or len(names) < 2:
             raise ValueError(f"{self.name} and at least one other party must be present to hide it.")
         return names
-
-    def _spend(self, round_number: int, occasion: bytes, steps: IntArray) -> None:
-        digest = sha256(occasion + steps.astype("<i8", copy=False).tobytes()).digest()
-        if self._given.setdefault(round_number, digest) != digest:
-            raise ValueError("Another vector, or one for another set, was masked in this round; masks hide one only.")
 
     def __repr__(self) -> str:
         return f"PairwiseMasks({self.name} and {len(self._pair_keys)} others)"

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fate_dp.privacy.private_files import sync
 from fate_dp.privacy.validation import InvalidArgument
 
 STAGED, REPLACED = ".{}.staged-by-fate-dp", ".{}.replaced-by-fate-dp"
@@ -37,12 +38,15 @@ def replaced_folder(target: str | os.PathLike, check_replaceable: Callable[[Path
                 _restore(target)
                 check_target(target, check_replaceable)
                 yield staging
-                _sync(staging)
+                # Files and names are durable before the rename makes them visible.
+                for parent, _, files in os.walk(staging):
+                    for name in (*files, ""):
+                        sync(Path(parent, name))
                 _exchange(staging, target)
         except BaseException:
-            for parent in made:
+            for folder in made:
                 with contextlib.suppress(OSError):
-                    parent.rmdir()
+                    folder.rmdir()
             raise
 
 
@@ -72,7 +76,8 @@ def _locked_staging(target: Path) -> Iterator[Path]:
     descriptor = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _lock(descriptor, staging, target)
-        _empty(staging)
+        for entry in staging.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         try:
             yield staging
         except BaseException:
@@ -110,31 +115,10 @@ def _exchange(staging: Path, target: Path) -> None:
     except BaseException:
         _restore(target)
         raise
-    _sync_entry(target.parent)
+    sync(target.parent)
     # The new folder is in place: an old one that cannot be removed now is no failure, and the next run removes it.
     with contextlib.suppress(OSError):
         _restore(target)
-
-
-def _empty(folder: Path) -> None:
-    for entry in folder.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-
-
-def _sync(folder: Path) -> None:
-    """Make files and names durable before the rename makes them visible."""
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            _sync_entry(Path(parent) / name)
-        _sync_entry(Path(parent))
-
-
-def _sync_entry(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

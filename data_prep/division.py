@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 import pandas
 
-from fate_dp.privacy.validation import InvalidArgument, is_finite, positive, refusal, whole
+from fate_dp.privacy.validation import InvalidArgument, positive, refusal, strictly_within, whole
 
 
 def seed_sequence(seed: int, *step: object) -> np.random.SeedSequence:
@@ -148,8 +148,7 @@ def split_train_test(
             side.
     """
     check_table(frame, label, id)
-    if not is_finite(test_share) or not 0 < test_share < 1:
-        raise InvalidArgument.of("test_share", test_share, "a number between 0 and 1, both excluded")
+    strictly_within("test_share", test_share, 0, 1, "a number between 0 and 1, both excluded")
     held_out = np.zeros(len(frame), dtype=bool)
     for value, rows in rows_by_value(frame[label], frame[id]).items():
         count = held_out_rows(len(rows), test_share)

@@ -22,7 +22,7 @@ from .mechanisms.laplace import geometric_mechanism, laplace_scale
 from .mechanisms.second_moments import noise_multiplier_for
 from .noise.discrete import discrete_laplace_slack
 from .noise.stream import Floats, Integers, Rng, open_stream
-from .validation import InvalidArgument, check_target, is_finite, whole
+from .validation import InvalidArgument, check_target, strictly_within, whole
 
 # A record's contributions add up to at most this many steps.
 STEPS_OF_RECORD = 2**30
@@ -46,8 +46,7 @@ class AdaptiveBudget:
 
     def __post_init__(self) -> None:
         check_target(self.epsilon, self.delta)
-        if not is_finite(self.contribution_share) or not 0 < self.contribution_share < 1:
-            raise InvalidArgument.of("contribution_share", self.contribution_share, "strictly between 0 and 1")
+        strictly_within("contribution_share", self.contribution_share, 0, 1, "strictly between 0 and 1")
 
     @property
     def contribution_epsilon(self) -> float:

@@ -29,6 +29,14 @@ MAX_BINS = 1024
 RARE, MISSING = "rare", "missing"
 
 
+def place_among(listed: Sequence[float], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The place of each number among distinct ones, at least one, that are listed; their count for others and for NaN."""
+    known = np.array(listed, dtype=np.float64)
+    order = np.argsort(known)
+    places = order[np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)]
+    return np.where(known[places] == numbers, places, len(known))
+
+
 @dataclass(frozen=True)
 class ColumnBins:
     """The bins of one column; the bin of a value is its number from 0 to ``count`` - 1.
@@ -85,16 +93,8 @@ class ColumnBins:
         if self.categories is None:
             codes = np.searchsorted(np.array(self.cuts, dtype=np.float64), numbers, side="left")
         else:
-            codes = self._category_codes(numbers)
+            codes = place_among(self.categories, numbers)
         return np.where(absent, self.count - 1, codes).astype(np.int64)
-
-    def _category_codes(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The place of each number among the categories, their count for others and for NaN."""
-        listed = np.array(self.categories, dtype=np.float64)
-        order = np.argsort(listed)
-        places = np.minimum(np.searchsorted(listed[order], numbers), len(listed) - 1)
-        found = order[places]
-        return np.where(listed[found] == numbers, found, len(listed))
 
     def labels(self) -> list[str]:
         """What each bin holds, in words, in the order of their numbers."""

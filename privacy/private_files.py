@@ -35,7 +35,7 @@ def publish_if_absent(path: AnyPath, content: bytes) -> None:
             os.link(temporary, path)
         except FileExistsError:
             return
-        _sync_folder(Path(path).parent)
+        sync(Path(path).parent)
 
 
 def replace_file(path: AnyPath, content: bytes) -> None:
@@ -43,7 +43,7 @@ def replace_file(path: AnyPath, content: bytes) -> None:
     make_closed_folder(Path(path).parent)
     with _written_beside(Path(path), content, 0o600) as temporary:
         os.replace(temporary, path)
-        _sync_folder(Path(path).parent)
+        sync(Path(path).parent)
 
 
 def atomic_write(path: AnyPath, text: str) -> None:
@@ -84,11 +84,12 @@ def make_closed_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise
         return
-    _sync_folder(folder.parent)
+    sync(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -77,6 +77,13 @@ def within(
     return float(value)
 
 
+def strictly_within(name: str, value: object, least: float, most: float, allowed: str = "") -> float:
+    """Return ``value`` as a float if it is a number strictly between ``least`` and ``most``."""
+    if not is_finite(value) or not least < value < most:
+        raise InvalidArgument.of(name, value, allowed or f"a number strictly between {least} and {most}")
+    return float(value)
+
+
 def as_share(name: str, value: object, allowed: str, error: type[ValueError] = InvalidArgument) -> float:
     """Return ``value`` as a float if it is a number greater than 0 and at most 1."""
     positive(name, value, allowed, error)
@@ -119,9 +126,7 @@ def check_epsilon_or_zero(epsilon: object) -> float:
 
 def check_delta(delta: object) -> float:
     """Return ``delta`` as a float if it is a number strictly between 0 and 1."""
-    if not (is_finite(delta) and 0 < delta < 1):
-        raise InvalidArgument.of("delta", delta, "a number greater than 0 and less than 1")
-    return float(delta)
+    return strictly_within("delta", delta, 0, 1, "a number greater than 0 and less than 1")
 
 
 def check_delta_or_zero(delta: object) -> float:

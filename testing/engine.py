@@ -32,10 +32,6 @@ class MemoryTable(KVTable):
         super().__init__(key_form, value_form, partitioner, len(parts))
         self.parts = [dict(sorted(part.items())) for part in parts]
 
-    def copy_for(self) -> MemoryTable:
-        """The same rows as a table of another party."""
-        return MemoryTable(self.parts, self.key_serdes_type, self.value_serdes_type, self.partitioner_type)
-
     @property
     def size(self) -> int:
         """Bytes of all keys and values."""
@@ -188,9 +184,10 @@ class MemoryFederation(Federation):
         return [self._exchange.wait(own, ("bytes", tuple(party), own, name, tag)) for party in parties]
 
     def _push_table(self, table: MemoryTable, name: str, tag: str, parties: list[PartyId]) -> None:
+        forms = table.key_serdes_type, table.value_serdes_type, table.partitioner_type
         for party in parties:
             self.pushed += table.size
-            self._exchange.leave(("table", self.local_party, tuple(party), name, tag), table.copy_for())
+            self._exchange.leave(("table", self.local_party, tuple(party), name, tag), MemoryTable(table.parts, *forms))
 
     def _pull_table(self, name: str, tag: str, parties: list[PartyId], table_metas: Any = None) -> list[MemoryTable]:
         own = self.local_party

@@ -128,7 +128,8 @@ def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
         for index, item in enumerate(value):
             yield from leaves(item, (*path, index))
     elif isinstance(value, (list, tuple)):
-        yield path, np.array(value, dtype=object if any(_is_large(each) for each in value) else None)
+        is_large = any(isinstance(each, int) and abs(each) >= 2**63 for each in value)
+        yield path, np.array(value, dtype=object if is_large else None)
     elif isinstance(value, np.ndarray) and value.dtype == object:
         yield from leaves(value.tolist(), path)
     elif is_dataclass(value) and not isinstance(value, type):
@@ -139,7 +140,3 @@ def leaves(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-
-
-def _is_large(value: Any) -> bool:
-    return isinstance(value, int) and abs(value) >= 2**63

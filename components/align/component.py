@@ -2,16 +2,14 @@
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def align(
     ctx: Context,
     role: Role,

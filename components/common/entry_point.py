@@ -17,12 +17,25 @@ from .job_files import JobFiles
 from .parameters import Parameter, parameters_of, settings_of
 from .preflight import Refused
 from .vocabulary import OLD_NAMES, refuse_old_names
+from .wire.channel import with_plain_messages
+from .wire.kinds import Messages
+
+
+def party_stage(
+    messages: Messages, *, leave_out: Iterable[str] = (), unmade: Mapping[str, type] | None = None
+) -> Callable[[Callable], Callable]:
+    """A decorator of a component's function: `with_parameters`, where ``messages`` are all that its parties exchange."""
+
+    def decorated(stage: Callable) -> Callable:
+        return with_plain_messages(messages)(with_parameters(stage, leave_out=leave_out, unmade=unmade))
+
+    return decorated
 
 
 def with_parameters(
-    stage: Callable | None = None, *, leave_out: Iterable[str] = (), unmade: Mapping[str, type] | None = None
+    stage: Callable, *, leave_out: Iterable[str] = (), unmade: Mapping[str, type] | None = None
 ) -> Callable:
-    """A decorator of a component's function, which FATE reads from its signature.
+    """A component's function as FATE reads it, from its signature.
 
     An argument that is annotated with a dataclass of parameters (`parameters.parameter`) stands in FATE's eyes for all of
     them, in their order; the function gets the dataclass made from what FATE gives.
@@ -31,8 +44,6 @@ def with_parameters(
         leave_out: parameters that this stage does not take.
         unmade: arguments for which the function gets the parameters as a mapping, since it makes the dataclass itself.
     """
-    if stage is None:
-        return lambda decorated: with_parameters(decorated, leave_out=leave_out, unmade=unmade)
     whole, signature = dict(unmade or {}), inspect.signature(stage)
     kinds = whole | {each.name: each.annotation for each in signature.parameters.values() if _declares(each.annotation)}
     taken = {

@@ -141,8 +141,15 @@ def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple
 
 def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple[bytes, bytes, str]]:
     """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, and the flipped label."""
-    true_labels = match_id_blocks(frame).join(label_blocks(frame), partial(_true_tags, key=key, source=source))
-    return _stream(true_labels.join(flipped, _with_flipped))
+
+    def tags(match_ids: Sequence[str], labels: np.ndarray) -> list[tuple[bytes, bytes]]:
+        of_labels = label_tags(match_ids, labels.tolist(), key, source)
+        return list(zip(record_tags(match_ids, key, source), of_labels))
+
+    def with_flipped(own: Sequence[tuple[bytes, bytes]], values: np.ndarray) -> list[tuple[bytes, bytes, str]]:
+        return [(*each, value) for each, value in zip(own, map(canonical_label, values.tolist()))]
+
+    return _stream(match_id_blocks(frame).join(label_blocks(frame), tags).join(flipped, with_flipped))
 
 
 def _stream(table: Table) -> Iterator:
@@ -184,15 +191,6 @@ def content_digest(frame: DataFrame, key: bytes) -> bytes:
     own_key = hmac.digest(key, b"fate-dp table content", "sha256")
     sums = match_id_blocks(frame).join(feature_blocks(frame), partial(_content_sum, key=own_key))
     return sums.reduce(lambda first, second: (first + second) % 2**256).to_bytes(32, "big")
-
-
-def _true_tags(match_ids: Sequence[str], labels: np.ndarray, key: bytes, source: str) -> list[tuple[bytes, bytes]]:
-    tags = label_tags(match_ids, labels.tolist(), key, source)
-    return list(zip(record_tags(match_ids, key, source), tags))
-
-
-def _with_flipped(tags: Sequence[tuple[bytes, bytes]], flipped: np.ndarray) -> list[tuple[bytes, bytes, str]]:
-    return [(*own, value) for own, value in zip(tags, map(canonical_label, flipped.tolist()))]
 
 
 def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> int:

@@ -2,7 +2,7 @@
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
@@ -15,8 +15,7 @@ def dp_binning(ctx: Context, role: Role) -> None:
 
 
 @dp_binning.train()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def train(
     ctx: Context,
     role: Role,

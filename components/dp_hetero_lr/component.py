@@ -2,9 +2,8 @@
 
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
@@ -15,8 +14,7 @@ def dp_hetero_lr(ctx: Context, role: Role) -> None:
 
 
 @dp_hetero_lr.train()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def train(
     ctx: Context,
     role: Role,
@@ -44,8 +42,7 @@ def train(
 
 
 @dp_hetero_lr.predict()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def predict(
     ctx: Context,
     role: Role,
@@ -71,8 +68,7 @@ def predict(
 
 
 @dp_hetero_lr.cross_validation()
-@with_plain_messages(MESSAGES)
-@with_parameters(leave_out=("train_scores", "epsilon", "delta", "clip"))
+@party_stage(MESSAGES, leave_out=("train_scores", "epsilon", "delta", "clip"))
 def cross_validation(
     ctx: Context,
     role: Role,

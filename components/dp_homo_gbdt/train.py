@@ -124,8 +124,8 @@ class TreesMember:
         """Sums by leaf of all rows, without noise: private."""
         assert self._splits is not None, "Sums are asked for after splits."
         clip = self._terms.clip_of(number)
-        kernel = partial(_leaf_steps, splits=self._splits, clip=clip, weight=curvature_weight(number))
-        steps = self._rows.mapValues(kernel).reduce(operator.add)
+        splits, weight = self._splits, curvature_weight(number)
+        steps = self._rows.mapValues(lambda block: leaf_steps(splits, *block, clip, weight)).reduce(operator.add)
         return ClippedSum(steps, grid_for(clip), clip)
 
     def charge_round(self, number: int) -> bool:
@@ -141,10 +141,6 @@ def _prepared(features: np.ndarray, labels: np.ndarray, bins: TableBins) -> Bloc
 def _stepped(block: Block, grown: GrownBatch) -> Block:
     codes, labels, scores = block
     return codes, labels, scores + grown.splits.step_of(codes, grown.values)
-
-
-def _leaf_steps(block: Block, splits: Batch, clip: float, weight: float) -> np.ndarray:
-    return leaf_steps(splits, *block, clip, weight)
 
 
 def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple[Document, object]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
@@ -17,8 +17,7 @@ def dp_homo_nn(ctx: Context, role: Role) -> None:
 
 
 @dp_homo_nn.train()
-@with_plain_messages(MESSAGES)
-@with_parameters(unmade={"given": TrainSettings})
+@party_stage(MESSAGES, unmade={"given": TrainSettings})
 def train(
     ctx: Context,
     role: Role,

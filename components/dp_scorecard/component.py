@@ -2,9 +2,8 @@
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import FoldSettings, PredictSettings, TrainSettings
 
@@ -15,8 +14,7 @@ def dp_scorecard(ctx: Context, role: Role) -> None:
 
 
 @dp_scorecard.train()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def train(
     ctx: Context,
     role: Role,
@@ -32,8 +30,7 @@ def train(
 
 
 @dp_scorecard.predict()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def predict(
     ctx: Context,
     role: Role,
@@ -52,8 +49,7 @@ def predict(
 
 
 @dp_scorecard.cross_validation()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def cross_validation(
     ctx: Context,
     role: Role,

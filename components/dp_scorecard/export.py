@@ -103,11 +103,6 @@ def with_ridge(document: Document, ridge: float) -> Document:
     return {**document, "data": {"scorecard": path[ridge]}}
 
 
-def parts_of(document: Document) -> dict[str, list[int]]:
-    """The points of every column's bins, by column."""
-    return {name: list(column.points) for name, column in characteristics(document).items()}
-
-
 def contributions(document: Document, record: Mapping[str, object], binning: Binning | None = None) -> dict[str, int]:
     """The points that each of the columns in ``record`` adds; ValueError for a column or bin that the scorecard has not."""
     return _contributions(characteristics(document, binning), record)

@@ -18,7 +18,7 @@ from fate_dp.crypto.pairwise_masks import check_public_key
 from fate_dp.crypto.sealed_box import OVERHEAD_BYTES, BoxKey, Label, seal_all
 from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import Stream
-from fate_dp.privacy.validation import refusal, whole
+from fate_dp.privacy.validation import one_of, refusal, whole
 
 from ..common.preflight import Refusal
 
@@ -50,9 +50,7 @@ class MessageFormat:
     payload_bytes: int
 
     def __post_init__(self) -> None:
-        size = self.payload_bytes
-        if type(size) is not int or not 1 <= size <= MAX_PAYLOAD_BYTES:
-            raise ValueError(refusal("payload_bytes", size, f"a whole number from 1 to {MAX_PAYLOAD_BYTES}"))
+        whole("payload_bytes", self.payload_bytes, 1, MAX_PAYLOAD_BYTES)
 
     @property
     def content_bytes(self) -> int:
@@ -106,14 +104,9 @@ class MessageFormat:
         ]
 
 
-def check_least(min_messages: int) -> None:
-    """Raises ValueError unless ``min_messages`` is a whole number of at least 1."""
-    whole("min_messages", min_messages, 1)
-
-
 def check_enough(arrived: int, min_messages: int, presumed_dishonest: int = 0) -> None:
     """Raises `TooFewMessages` unless ``arrived - presumed_dishonest`` messages are at least ``min_messages``."""
-    check_least(min_messages)
+    whole("min_messages", min_messages, 1)
     if arrived - presumed_dishonest < min_messages:
         without = f", {presumed_dishonest} of them not counted as honest" if presumed_dishonest else ""
         raise TooFewMessages(
@@ -152,11 +145,8 @@ class Splitting:
 
     def __post_init__(self) -> None:
         for field in ("dimension", "block_size"):
-            value = getattr(self, field)
-            if type(value) is not int or value < 1:
-                raise ValueError(refusal(field, value, "a whole number of at least 1"))
-        if self.split not in SPLITS:
-            raise ValueError(refusal("split", self.split, f"one of {', '.join(SPLITS)}"))
+            whole(field, getattr(self, field), 1)
+        one_of("split", self.split, SPLITS)
 
     @property
     def numbers_per_piece(self) -> int:
@@ -272,7 +262,7 @@ class Analyzer:
     def __init__(
         self, private_key: BoxKey, payload_bytes: int, min_messages: int, session: str = "", threads: int | None = None
     ) -> None:
-        check_least(min_messages)
+        whole("min_messages", min_messages, 1)
         self.format, self.min_messages = MessageFormat(payload_bytes), min_messages
         self._key, self._session, self._threads = private_key, session, threads
         self._opened_rounds: set = set()

@@ -2,16 +2,14 @@
 
 from fate.components.core import GUEST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST], provider="fate")
-@with_plain_messages(AGREEMENT)
-@with_parameters
+@party_stage(AGREEMENT)
 def score_correction(
     ctx: Context,
     role: Role,

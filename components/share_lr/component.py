@@ -2,9 +2,8 @@
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from .messages import MESSAGES
 from .settings import Prediction, ShareSettings
 
@@ -15,8 +14,7 @@ def share_lr(ctx: Context, role: Role) -> None:
 
 
 @share_lr.train()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def train(
     ctx: Context,
     role: Role,
@@ -38,8 +36,7 @@ def train(
 
 
 @share_lr.predict()
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def predict(
     ctx: Context,
     role: Role,

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fate_dp.privacy.bins import place_among
+
 from ..common.parameters import choice, number, parameter
 from ..common.preflight import Refusal
 from ..common.vocabulary import delta_parameter
@@ -78,19 +80,12 @@ class Request:
         """Where each of the column's values (n,) lies: numbers in the range of the grid, for shares on it."""
         values = np.asarray(values, dtype=np.float64)
         if self.kind == FREQUENCY:
-            return self._categories(values)
+            return place_among(self.values, values).astype(np.float64)
         low, high, count = self._span
         values = np.where(np.isnan(values), low / 2 + high / 2, values).clip(low, high)
         if self.kind == MEAN:
             return values
         return np.clip(np.searchsorted(self.edges, values, side="right") - 1, 0, count - 1).astype(np.float64)
-
-    def _categories(self, values: np.ndarray) -> np.ndarray:
-        listed = np.asarray(self.values)
-        order = np.argsort(listed)
-        places = order[np.searchsorted(listed, values, sorter=order).clip(max=len(listed) - 1)]
-        # A missing value equals nothing.
-        return np.where(listed[places] == values, places, len(listed)).astype(np.float64)
 
 
 MAX_GRID = 1000

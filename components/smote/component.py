@@ -2,9 +2,8 @@
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
+from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
@@ -15,8 +14,7 @@ def smote(ctx: Context, role: Role) -> None:
 
 
 @smote.train()
-@with_plain_messages(AGREEMENT)
-@with_parameters
+@party_stage(AGREEMENT)
 def train(
     ctx: Context,
     role: Role,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, is_finite, one_of, positive, whole, within
+from fate_dp.privacy.validation import PARTY_ID, InvalidArgument, one_of, positive, strictly_within, whole, within
 
 from ..division import Shares
 from ..over_sampling import METHODS
@@ -56,9 +56,8 @@ class PrepOptions:
         # 25 and 25.0, or numpy's and Python's numbers, are the same setting and must give the same manifest.
         for name, least in (("seed", 0), ("neighbours", 1)):
             self._settle(name, whole(name, getattr(self, name), least, allowed=f"a whole number, at least {least}"))
-        if not is_finite(self.test_share) or not 0 < self.test_share < 1:
-            raise InvalidArgument.of("test_share", self.test_share, "a number between 0 and 1, both excluded")
-        self._settle("test_share", float(self.test_share))
+        allowed = "a number between 0 and 1, both excluded"
+        self._settle("test_share", strictly_within("test_share", self.test_share, 0, 1, allowed))
         self._settle("most_missing", within("most_missing", self.most_missing, 0, 1))
         self._settle("concentration", positive("concentration", self.concentration, "a positive number"))
         parties = self.parties or (VERTICAL_PARTIES if vertical else HORIZONTAL_PARTIES)

@@ -21,7 +21,7 @@ import yaml
 from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
 
 from ..flow.client import client_file
-from ..flow.home import KEY_FILE, kept_key, set_settings
+from ..flow.home import KEY_FILE, installed_flow_package, kept_key, set_settings
 from ..flow.programs import FlowServerError
 
 PROJECT, PARTIES = "/data/projects/fate", "/var/lib/fate-dp/parties"
@@ -187,20 +187,13 @@ def flow_conf() -> Path:
     return Path(conf_realpath("service_conf.yaml")).parent
 
 
-def flow_package() -> Path:
-    """Where the FATE-Flow of this environment is."""
-    import fate_flow
-
-    return Path(fate_flow.__file__).parent
-
-
 def main() -> int:
     try:
         settings = read_settings(os.environ)
         configure(settings, flow_conf())
         keep_client_settings(client_file(), settings.keys)
         if settings.client_authentication or settings.site_authentication:
-            set_settings(flow_package() / "settings.py", {"ADMIN_KEY": kept_key(settings.keys / KEY_FILE)})
+            set_settings(installed_flow_package() / "settings.py", {"ADMIN_KEY": kept_key(settings.keys / KEY_FILE)})
     except FlowServerError as error:
         print(error, file=sys.stderr)
         return 1

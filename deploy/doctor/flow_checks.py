@@ -17,6 +17,7 @@ from ..flow.client import FlowAddress, ask_broker, client_settings, credentials_
 from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
 from ..warm_start.control import WarmStart
 from .findings import (
+    ENVIRONMENT,
     PEER,
     PROBLEM,
     PROVIDERS,
@@ -28,6 +29,7 @@ from .findings import (
     check,
     ok,
     problem,
+    run_checks,
     unseen,
     warning,
 )
@@ -37,13 +39,14 @@ from .gathering import (
     Environment,
     FlowSite,
     Provider,
+    addresses_of,
     answer_of,
     is_beside,
     is_here,
     listeners,
     unseen_settings,
 )
-from .own_checks import FATE_VERSION, OTHERS, environment_findings
+from .own_checks import FATE_VERSION, OTHERS
 
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
 # The sources of FATE-Flow 2.2.0 call themselves so where a server tells its version, and 2.2.0 in their modules.
@@ -503,7 +506,7 @@ def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
     other = _other_version(provider, own)
     if other and own is not None and own.plugin is not None:
         return problem(other, f"Run {environment.install_plugin()}, of version {own.plugin.version}.")
-    troubles = [each for each in environment_findings(environment) if each.state == PROBLEM]
+    troubles = [each for each in run_checks(ENVIRONMENT, environment) if each.state == PROBLEM]
     if troubles:
         return problem(f"The provider {provider.name} cannot run the components. {troubles[0].said}", troubles[0].cure)
     return ok(f"{provider.name} has FATE-DP {environment.plugin.version} in {provider.python}.")
@@ -529,9 +532,7 @@ def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
                 "Have it started, or correct --peer; where parties reach each other through a router only, leave "
                 "--peer out.",
             )
-        try:
-            socket.getaddrinfo(address.host, None)
-        except OSError:
+        if not addresses_of(address.host, socket.AF_UNSPEC):
             return problem(said, f"Correct the name {address.host} of --peer, or make it known to this machine.")
         # A port that is closed to other machines is as it should be, and looks as a server that is down does.
         return unseen(

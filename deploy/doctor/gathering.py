@@ -166,18 +166,15 @@ class Listener:
 
 def is_here(host: str) -> bool:
     """Whether an address is this machine's own."""
-    try:
-        ips = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None)}
-    except OSError:
-        return False
     own = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
-    return all(ip.startswith(LOOPBACK) or ip in own for ip in ips)
+    ips = addresses_of(host, socket.AF_UNSPEC)
+    return bool(ips) and all(ip.startswith(LOOPBACK) or ip in own for ip in ips)
 
 
-def addresses_of(host: str) -> tuple[str, ...]:
-    """The IPv4 addresses that a name stands for; empty where nobody knows it."""
+def addresses_of(host: str, family: int = socket.AF_INET) -> tuple[str, ...]:
+    """The addresses that a name stands for, IPv4 unless said otherwise; empty where nobody knows it."""
     try:
-        return tuple(sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, socket.AF_INET)}))
+        return tuple(sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, family)}))
     except OSError:
         return ()
 
@@ -339,9 +336,13 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
     known = takes_published_key(address, site.state, site.section("authentication"))
     site = replace(site, listeners=listening, takes_the_known_key=known)
     pid = next((each.pid for each in listening if each.port == address.port and each.pid), None)
+    if not site.runs or pid is None:
+        return site
     try:
-        process = psutil.Process(pid) if site.runs and pid else None
-        return replace(site, variables=_variables(process), modules_version=_modules_version(process))
+        process = psutil.Process(pid)
+        environment = process.environ()
+        variables = {name: environment[name] for name in SEEN_VARIABLES if name in environment}
+        return replace(site, variables=variables, modules_version=_modules_version(process))
     except (psutil.Error, OSError):
         return site
 
@@ -358,17 +359,9 @@ def refuses_paths(address: FlowAddress, credentials: Credentials | None) -> bool
     return False if answer.code == CREATE_JOB_FAILED else None
 
 
-def _variables(process: psutil.Process | None) -> dict[str, Any] | None:
-    """What a server was started with."""
-    if process is None:
-        return None
-    environment = process.environ()
-    return {name: environment[name] for name in SEEN_VARIABLES if name in environment}
-
-
-def _modules_version(process: psutil.Process | None) -> str | None:
+def _modules_version(process: psutil.Process) -> str | None:
     """What stands beside the program of a server that is run as a file, as FATE-Flow's own script does it."""
-    programs = [Path(word) for word in process.cmdline() if word.endswith("fate_flow_server.py")] if process else []
+    programs = [Path(word) for word in process.cmdline() if word.endswith("fate_flow_server.py")]
     if not programs or not programs[0].with_name("_info.py").is_file():
         return None
     told = VERSION.search(programs[0].with_name("_info.py").read_text(encoding="utf-8", errors="replace"))

@@ -33,7 +33,7 @@ from fate_dp.privacy.private_files import (
     party_ids,
 )
 
-from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, run_checks, unseen, warning
+from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, unseen, warning
 from .gathering import Environment
 from .probe import FATE_PINS
 
@@ -46,11 +46,6 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 MIN_FREE_BYTES = 64 * 2**20
 BUSY_SECONDS = 2.0
 INTEGRITY_SECONDS = 20.0
-
-
-def environment_findings(environment: Environment) -> list[Finding]:
-    """What can be said of an environment alone, in the order in which it is shown."""
-    return run_checks(ENVIRONMENT, environment)
 
 
 @check(ENVIRONMENT, "Python")

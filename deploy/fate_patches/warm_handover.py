@@ -159,8 +159,7 @@ def connected(folder: int) -> _socket.socket:
 
 def request(arguments: list, own: set) -> tuple:
     """What the child needs to be this process: a message, and the numbers of the open files that go with it."""
-    descriptors = sorted(set(map(int, os.listdir("/proc/self/fd"))) - own)
-    descriptors = [each for each in descriptors if is_open(each)]
+    descriptors = sorted(open_files() - own)
     if descriptors[:3] != [0, 1, 2] or descriptors[-1] > HIGHEST_DESCRIPTOR or len(descriptors) > 200:
         raise Cold("descriptors")
     umask = os.umask(0o077)
@@ -169,13 +168,9 @@ def request(arguments: list, own: set) -> tuple:
     return marshal.dumps(task), descriptors
 
 
-def is_open(descriptor: int) -> bool:
-    """False for the descriptor by which the folder of descriptors itself was read."""
-    try:
-        os.fstat(descriptor)
-        return True
-    except OSError:
-        return False
+def open_files() -> set:
+    """The numbers of this process's open files, without that by which they are listed."""
+    return {int(each) for each in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{each}")}
 
 
 def accepted(connection: _socket.socket, asked: tuple) -> int:

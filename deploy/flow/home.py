@@ -63,6 +63,9 @@ BESIDE_ITS_MODULES = {
 KEPT_BESIDE = {"conf", "data", "jobs", "localfs", "logs", "model", "temps", "pids"}
 # What every server of ours has in service_conf.yaml; that of the installed package may say anything of another server.
 ALONE = {
+    "party_id": "",
+    "log_level": 20,
+    "default_engines": {"computing": "standalone", "federation": "standalone", "storage": "standalone"},
     "use_registry": False,
     "encrypt": {},
     "computing": {"standalone": {"cores": 32}},
@@ -79,6 +82,8 @@ ALONE = {
     "federation": {"osx": {"host": HOST, "port": 9370, "mode": "stream"}},
     "authentication": {"client": False, "site": False, "permission": False},
 }
+# What every server of ours has otherwise than FATE-Flow's own job_default_config.yaml.
+JOBS = {"computing_partitions": 4, "job_cores": 4}
 
 
 class FlowHome:
@@ -136,9 +141,9 @@ def install_server(home: FlowHome, record: ServerRecord, setup: ServerSetup = EM
     set_settings(home.python / "fate_flow" / "settings.py", {**BESIDE_ITS_MODULES, "ADMIN_KEY": key})
     replace_yaml(home.conf / "service_conf.yaml", service_settings(record, setup))
     jobs = home.conf / "job_default_config.yaml"
-    replace_yaml(jobs, {**yaml.safe_load(jobs.read_text(encoding="utf-8")), **setup.jobs})
-    if setup.routes:
-        replace_yaml(home.conf / "rabbitmq_route_table.yaml", dict(setup.routes))
+    replace_yaml(jobs, {**yaml.safe_load(jobs.read_text(encoding="utf-8")), **JOBS})
+    for name, content in setup.files.items():
+        replace_yaml(home.conf / name, content)
 
 
 def installed_flow_package() -> Path:
@@ -152,14 +157,7 @@ def installed_flow_package() -> Path:
 def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict[str, Any]:
     """The whole of service_conf.yaml; the database is SQLite in the home."""
     ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
-    return {
-        **ALONE,
-        "party_id": setup.party_id,
-        "log_level": 20,
-        "fateflow": {"host": HOST, **ports, "proxy_name": setup.proxy},
-        "default_engines": dict(setup.engines),
-        **setup.service,
-    }
+    return {**ALONE, "fateflow": {"host": HOST, **ports, "proxy_name": "osx"}, **setup.service}
 
 
 def replace_yaml(path: Path, content: dict[str, Any]) -> None:

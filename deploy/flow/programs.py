@@ -98,28 +98,14 @@ def write_record(path: Path, record: Any) -> None:
     replace_file(path, (json.dumps(asdict(record), indent=2) + "\n").encode())
 
 
-COMPUTING_PARTITIONS = 4
-JOB_CORES = 4
-
-
 @dataclass(frozen=True)
 class ServerSetup:
-    """The defaults are the embedded server's: one server that plays all parties, with standalone engines."""
+    """How a server differs from the embedded one, which plays all parties, with standalone engines."""
 
-    party_id: str = ""
-    proxy: str = "osx"
-    """FATE-Flow's name for the kind of router that brings commands to the other parties' servers."""
-    engines: Mapping[str, str] = field(
-        default_factory=lambda: {"computing": "standalone", "federation": "standalone", "storage": "standalone"}
-    )
-    service: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """Further top-level keys of service_conf.yaml."""
-    jobs: Mapping[str, object] = field(
-        default_factory=lambda: {"computing_partitions": COMPUTING_PARTITIONS, "job_cores": JOB_CORES}
-    )
-    """What differs from FATE-Flow's own job_default_config.yaml."""
-    routes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """Where each party's broker is: the content of rabbitmq_route_table.yaml; none for no broker."""
+    service: Mapping[str, object] = field(default_factory=dict)
+    """Top-level keys of service_conf.yaml."""
+    files: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """The content of further YAML files in `conf/`, by their names."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of the server and its tasks, beside those that every server has."""
 

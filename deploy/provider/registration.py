@@ -17,10 +17,10 @@ import yaml
 
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..doctor.findings import PROBLEM
+from ..doctor.findings import ENVIRONMENT, PROBLEM, run_checks
 from ..doctor.flow_checks import PLUGIN_PREFIX
 from ..doctor.gathering import Environment, Provider, examine, is_here, provider_from
-from ..doctor.own_checks import FATE_VERSION, component_names, environment_findings
+from ..doctor.own_checks import FATE_VERSION, component_names
 from ..flow.client import Answer, FlowAddress, FlowSilent, ask, credentials_for
 from ..flow.programs import FlowServerError
 from ..flow.server import refusal_in, refuses_client, unknown_client, version_in
@@ -133,7 +133,7 @@ def check_version(version: str) -> None:
 
 def check_environment(address: FlowAddress, environment: Environment) -> None:
     """All that the doctor checks of it, and that it has the server's FATE-Flow, whose program its tasks run."""
-    problems = [each for each in environment_findings(environment) if each.state == PROBLEM]
+    problems = [each for each in run_checks(ENVIRONMENT, environment) if each.state == PROBLEM]
     if problems:
         more = f" ({len(problems) - 1} more: {', '.join(each.check for each in problems[1:])}.)" if problems[1:] else ""
         raise FlowServerError(

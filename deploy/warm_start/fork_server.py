@@ -26,7 +26,14 @@ from pathlib import Path
 
 import psutil
 
-from fate_dp.deploy.fate_patches.warm_handover import REFUSED, REFUSED_SECONDS, inside, open_private_folder, postpone
+from fate_dp.deploy.fate_patches.warm_handover import (
+    REFUSED,
+    REFUSED_SECONDS,
+    inside,
+    open_files,
+    open_private_folder,
+    postpone,
+)
 
 from . import worker
 from .inheritance import Inheritance, find_inheritance
@@ -174,7 +181,9 @@ class ForkServer:
             except OSError as error:
                 print(f"A task could not be forked and starts cold: {error.strerror}.", flush=True)
                 word = "fork"
-        refuse(connection, word)
+        with suppress(OSError):  # It may have given up by itself.
+            connection.sendall(REFUSED + word.encode())
+        connection.close()
         return reason
 
     def blocker(self, connection: socket.socket) -> tuple[str, str]:
@@ -208,22 +217,11 @@ class ForkServer:
             if pid == 0:
                 return
             connection = self.children.pop(pid)
-            try:
+            with suppress(KeyError):  # Its process has gone before.
                 poll.unregister(connection)
-            except KeyError:
-                pass  # its process has gone before
             with suppress(OSError):
                 connection.sendall(status.to_bytes(4, sys.byteorder))
             connection.close()
-
-
-def refuse(connection: socket.socket, word: str) -> None:
-    """Let a task's process start cold."""
-    try:
-        connection.sendall(REFUSED + word.encode())
-    except OSError:
-        pass  # it has given up by itself
-    connection.close()
 
 
 def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None, idle_seconds: float) -> ForkServer:
@@ -293,13 +291,7 @@ def thread_count() -> int:
 
 def foreign_descriptors(own: Set[int]) -> list[str]:
     """What this process has open besides its own files."""
-    found = []
-    for number in set(map(int, os.listdir("/proc/self/fd"))) - own:
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{number}"))
-        except OSError:
-            continue  # the descriptor by which the folder itself was read
-    return found
+    return [os.readlink(f"/proc/self/fd/{number}") for number in open_files() - own]
 
 
 def available_memory() -> int:
@@ -354,7 +346,8 @@ def main() -> None:
         raise
     place.note("serving")
     server.serve()
-    server.inheritance.clean_up()
+    for folder in server.inheritance.folders:
+        folder.cleanup()
     # Leaving as usual would take down thousands of modules one by one.
     sys.stdout.flush()
     os._exit(0)

@@ -14,7 +14,6 @@ import random
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,11 +70,6 @@ class Inheritance:
             for library in self.algebra:
                 library.set_num_threads(self.algebra_threads)
 
-    def clean_up(self) -> None:
-        """In the fork server, at its end: remove what its modules have left on the disk."""
-        for folder in self.folders:
-            folder.cleanup()
-
 
 def find_inheritance() -> Inheritance:
     """Everything that this process would hand to its children and that they must not share."""
@@ -96,19 +90,14 @@ def find_inheritance() -> Inheritance:
             kinds[kind] = kind_of(kind, renewable, harmless)
         if kinds[kind]:
             found[kinds[kind]][id(each)] = each
+    threads = [os.environ[name] for name in THREAD_VARIABLES if os.environ.get(name, "").isdigit()]
     return Inheritance(
         tuple(found["renewable"].values()),
         tuple(sorted(set(map(name_of, found["unknown"].values())))),
         tuple(found["folder"].values()),
         tuple(each for each in ThreadpoolController().lib_controllers if each.internal_api == "openblas"),
-        threads_of_algebra(os.environ),
+        max(1, min([len(os.sched_getaffinity(0)), *map(int, threads)])),
     )
-
-
-def threads_of_algebra(environment: Mapping[str, str]) -> int:
-    """How many threads OpenBLAS starts in a new process."""
-    told = [environment[name] for name in THREAD_VARIABLES if environment.get(name, "").isdigit()]
-    return max(1, min([len(os.sched_getaffinity(0)), *map(int, told)]))
 
 
 def kind_of(kind: type, renewable: tuple[type, ...], harmless: tuple[type, ...]) -> str:

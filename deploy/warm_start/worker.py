@@ -72,7 +72,14 @@ def run(connection: socket.socket, parent: int, inheritance: Inheritance) -> NoR
     except BaseException:
         # Before it begins, a task is not this child's: it starts cold.
         os._exit(1)
-    run_to_the_end(task)
+    status = 1
+    try:
+        status = ended(status_of(task.arguments[1]))
+        if status < 0:
+            signal.signal(-status, signal.SIG_DFL)
+            os.kill(os.getpid(), -status)
+    finally:
+        os._exit(status)
 
 
 def die_with(parent: int) -> None:
@@ -154,18 +161,6 @@ def wait_for_go(private: int) -> None:
     if connection.recv(1) != GO:
         raise EOFError
     connection.close()
-
-
-def run_to_the_end(task: Task) -> NoReturn:
-    """Run the program as Python would, and end with the same status or by the same signal."""
-    status = 1
-    try:
-        status = ended(status_of(task.arguments[1]))
-        if status < 0:
-            signal.signal(-status, signal.SIG_DFL)
-            os.kill(os.getpid(), -status)
-    finally:
-        os._exit(status)
 
 
 def status_of(path: str) -> int:

@@ -186,7 +186,7 @@ class ReportRequest:
 def gather(asked: ReportRequest) -> JobReport:
     """All facts of one report; raises InvalidArgument or LedgerUnavailable, one sentence, where there can be none."""
     plan = plan_of_job(asked.address, asked.job_id)
-    members = members_of(plan)
+    members = tuple(f"{role} {each}" for role in LOCAL_ROLES for each in plan.parties(role))
     party_id = asked.party_id if asked.party_id is not None else default_party(plan, members)
     own = tuple(party for party in members if party.partition(" ")[2] == party_id)
     if not own or not PARTY_ID.fullmatch(party_id):
@@ -211,11 +211,6 @@ def gather(asked: ReportRequest) -> JobReport:
         never_ran=never_ran,
         parts=(part,),
     )
-
-
-def members_of(plan: JobPlan) -> tuple[str, ...]:
-    """All parties of a job as ``guest 9999``."""
-    return tuple(f"{role} {party_id}" for role in LOCAL_ROLES for party_id in plan.parties(role))
 
 
 def default_party(plan: JobPlan, members: tuple[str, ...]) -> str:

@@ -22,8 +22,7 @@ from fate_dp.privacy.ledger.entries import (
     PIECEWISE,
     POST_PROCESSING,
     RANDOMIZED_RESPONSE,
-    RECORDED_CALLS,
-    RECORDED_VIEW,
+    RECORDERS,
 )
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from fate_dp.privacy.validation import is_finite
@@ -80,6 +79,7 @@ class Noise(Measured):
 
 
 Summaries = Iterable[Mapping[str, Any]]
+Measure = Callable[["LedgerLine", list[Mapping[str, Any]]], Measured]
 
 
 def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
@@ -223,12 +223,13 @@ def _laplace(line: LedgerLine, summaries: Summaries) -> Measured:
 def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
     epsilon, messages = line.parameters["epsilon0"], line.parameters["messages"]
     if line.parameters.get("randomizer") != "randomized_response":
+        of_statistics = any(str(name).endswith(", standard error") for each in summaries for name in each)
         return Measured(
             f"one record's message is randomised at epsilon {epsilon:.4g}",
             f"at least {messages} shuffled messages",
             None,
             YES,
-            f"Which message is whose is lost in the shuffle{WIDTH_IN_SUMMARY if _of_statistics(summaries) else ''}.",
+            f"Which message is whose is lost in the shuffle{WIDTH_IN_SUMMARY if of_statistics else ''}.",
         )
     flip = 1 / (1 + math.exp(epsilon))
     return Measured(
@@ -240,32 +241,26 @@ def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
     )
 
 
-def _of_statistics(summaries: Summaries) -> bool:
-    return any(str(name).endswith(", standard error") for each in summaries for name in each)
-
-
 def _nothing_added(line: LedgerLine, summaries: Summaries) -> Measured:
     return Measured("none", "exact", None, NONE, f"{line.note[:1].upper()}{line.note[1:]}.")
 
 
-def _nothing_new(line: LedgerLine, summaries: Summaries) -> Measured:
-    return Measured("that of the labels it was computed from", "the same labels", None, YES, "Nothing new is released.")
+def _always(noise: str, signal: str, acts: str, sentence: str) -> Measure:
+    return lambda line, summaries: Measured(noise, signal, None, acts, sentence)
 
 
-def _nothing_released(line: LedgerLine, summaries: Summaries) -> Measured:
-    return Measured("none", "nothing", None, NONE, "Nothing is released: the party keeps what it has in any case.")
+_not_known = _always(NOT_KNOWN, NOT_KNOWN, OPEN, "Neither the ledger nor a summary tells how wide the noise is.")
 
 
-def _not_known(line: LedgerLine, summaries: Summaries) -> Measured:
-    return Measured(NOT_KNOWN, NOT_KNOWN, None, OPEN, "Neither the ledger nor a summary tells how wide the noise is.")
-
-
-MEASURES: dict[str, Callable[[LedgerLine, list[Mapping[str, Any]]], Measured]] = {
+MEASURES: dict[str, Measure] = {
     RANDOMIZED_RESPONSE: _flips,
     PIECEWISE: _numbers,
-    POST_PROCESSING: _nothing_new,
-    RECORDED_VIEW: _nothing_released,
-    RECORDED_CALLS: _nothing_released,
+    POST_PROCESSING: _always(
+        "that of the labels it was computed from", "the same labels", YES, "Nothing new is released."
+    ),
+    **dict.fromkeys(
+        RECORDERS, _always("none", "nothing", NONE, "Nothing is released: the party keeps what it has in any case.")
+    ),
     "Shuffled": _shuffled,
     **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
     **dict.fromkeys(("PureDP", "Laplace"), _laplace),

@@ -315,15 +315,11 @@ def line_table(part: PartyPart) -> TextTable:
         else []
     )
     for line in lines:
-        line["mechanism"] = mechanism_name(line["mechanism"])
+        # As people read it: of randomized_response or PoissonSampledGaussian its words.
+        line["mechanism"] = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", line["mechanism"].replace("_", " "))
         line["records"] = line["records"] or int(line.get("found") or 0)
     table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names)), "acts": "acts"})
     return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
-
-
-def mechanism_name(mechanism: str) -> str:
-    """As people read it: of randomized_response or PoissonSampledGaussian its words."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", mechanism.replace("_", " "))
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:

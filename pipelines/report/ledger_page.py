@@ -42,14 +42,8 @@ SIZE = (4.6, 2.8)
 # Room before the first use and after the last one, as a share of what lies between; and where that is nothing, in seconds.
 MARGIN, MIN_MARGIN = 0.04, 30.0
 ABOVE_CAP = 1.2
-USE_COLUMNS = {
-    "when (UTC)": "when",
-    "source": "source",
-    "mechanism": "mechanism",
-    "epsilon": "epsilon",
-    "delta": "delta",
-    "unit": "unit",
-    "relation": "relation",
+USE_COLUMNS = {"when (UTC)": "when"} | {
+    name: name for name in ("source", "mechanism", "epsilon", "delta", "unit", "relation")
 }
 READING = (
     "Every epsilon is in nats and an upper bound, rounded up; what is left is rounded down. A use that was not confirmed as "

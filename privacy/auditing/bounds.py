@@ -11,19 +11,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..validation import InvalidArgument, is_finite, whole, within
+from ..validation import InvalidArgument, strictly_within, whole, within
 
 MAX_EPSILON = 700.0
 BISECTIONS = 60
 
 Array = NDArray[np.float64]
-
-
-def strictly_within(name: str, value: float, least: float, most: float) -> float:
-    """Return ``value`` as a float if it is a number strictly between ``least`` and ``most``."""
-    if not is_finite(value) or not least < value < most:
-        raise InvalidArgument.of(name, value, f"a number strictly between {least} and {most}")
-    return float(value)
 
 
 def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Array, Array]:

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..events import OBSERVERS, RELATIONS, UNITS
-from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of
-from .bounds import strictly_within
+from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of, strictly_within
 from .one_run import CLAIMS, GAUSSIAN, PURE_OR_APPROXIMATE, BestBound, GuessEvidence, SumStatistic, best_bound
 
 SCHEMA = 2
@@ -33,16 +32,6 @@ CONSISTENT, REFUTED, VOID = "consistent", "refuted", "void"
 PACKAGES = ("fate-dp", "numpy", "scipy")
 INFINITY = "infinity"
 REPEATED = "A second run on the same input showed the very same numbers: whoever repeats it can subtract the noise."
-DERIVED = (
-    "lower_bound",
-    "method",
-    "bounds",
-    "verdict_confidence",
-    "refuting_lower_bound",
-    "control_lower_bound",
-    "verdict",
-    "reason",
-)
 VERDICT_CONFIDENCE = 1 - 1e-5
 """At which a claim is refuted: a sound mechanism is accused once in a hundred thousand audits."""
 DELTAS_OF_CANARIES = 40
@@ -184,16 +173,6 @@ class Certificate:
         claim = asdict(self.claim)
         claim["epsilon"] = INFINITY if math.isinf(self.claim.epsilon) else self.claim.epsilon
         found, refuting, broken = self.found, self.refuting, self.broken
-        derived = (
-            None if found is None else found.epsilon,
-            None if found is None else found.method,
-            {} if found is None else found.bounds,
-            self.verdict_confidence,
-            None if refuting is None else refuting.epsilon,
-            None if broken is None else broken.epsilon,
-            self.verdict,
-            self.reason,
-        )
         return {
             "schema": SCHEMA,
             **stored,
@@ -202,7 +181,14 @@ class Certificate:
             "control": None if self.control is None else asdict(self.control),
             "versions": dict(self.versions),
             "inputs": dict(self.inputs),
-            **dict(zip(DERIVED, derived)),
+            "lower_bound": found and found.epsilon,
+            "method": found and found.method,
+            "bounds": found.bounds if found else {},
+            "verdict_confidence": self.verdict_confidence,
+            "refuting_lower_bound": refuting and refuting.epsilon,
+            "control_lower_bound": broken and broken.epsilon,
+            "verdict": self.verdict,
+            "reason": self.reason,
         }
 
     def to_json(self) -> str:

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..accounting.gaussian import gaussian_epsilon
-from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, whole
-from .bounds import MAX_EPSILON, guess_coins, one_run_epsilon, strictly_within
+from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, strictly_within, whole
+from .bounds import MAX_EPSILON, guess_coins, one_run_epsilon
 
 Array = NDArray[np.float64]
 Preimage = Callable[[float], float]

@@ -94,7 +94,10 @@ class HistoryLedger(Chapter):
             steps = _steps_in_time(connection, source)
 
         def epsilon(charged: Charged, epsilons: dict[int, float]) -> float:
-            of_records = ([_sum_of(lines, epsilons) for lines in records] for records in lines_of_records.values())
+            of_records = (
+                [math.fsum(epsilons.get(line, 0.0) for line in lines) for lines in records]
+                for records in lines_of_records.values()
+            )
             worst = math.fsum(map(max, of_records))
             return epsilon_of_labels((*charged, *charge_of_flips(worst)), delta)
 
@@ -140,7 +143,3 @@ def _parts(items: Sequence[Change], most: int) -> Iterator[Sequence[Change]]:
     parts = min(most, len(items))
     for number in range(parts):
         yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
-
-
-def _sum_of(lines: list[int], epsilons: dict[int, float]) -> float:
-    return math.fsum(epsilons.get(line, 0.0) for line in lines)

@@ -151,7 +151,10 @@ class LabelLedger(Chapter):
             _refuse_corrected_labels(connection, entry)
             entry_id, release_id = add_use(connection, entry, Use(job_id, task_id, records, fingerprint, "pending"))
             _refuse_changed_classes(connection, entry_id, entry)
-            new_records = _remember_flips(connection, entry_id, entry)
+            true_labels = "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged"
+            connection.execute(true_labels, (entry.subject, entry.key_id))
+            released = "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged"
+            new_records = connection.execute(released, (entry_id,)).rowcount
             _refuse_beyond_cap(connection, entry, new_records, spent_before, cap, delta)
             _refuse_more_records(connection, entry, most_records)
         return FlipRelease(release_id, entry_id, new_records)
@@ -303,14 +306,6 @@ def _refuse_changed_classes(connection: sqlite3.Connection, entry_id: int, entry
             f"Labels of the source {entry.subject} were released at epsilon {entry.epsilon:g} {others}; a second "
             "answer at the same epsilon would reveal labels, so keep to the first."
         )
-
-
-def _remember_flips(connection: sqlite3.Connection, entry_id: int, entry: Entry) -> int:
-    """Returns the number of records that were not released in this entry before."""
-    true_labels = "INSERT OR IGNORE INTO true_label SELECT ?, ?, id_tag, label_tag FROM temp.staged"
-    connection.execute(true_labels, (entry.subject, entry.key_id))
-    released = "INSERT OR IGNORE INTO released_label SELECT ?, id_tag, label FROM temp.staged"
-    return connection.execute(released, (entry_id,)).rowcount
 
 
 def _refuse_beyond_cap(

@@ -23,9 +23,8 @@ from fate_dp.privacy.auditing.bounds import (
     _p_value,
     clopper_pearson,
     one_run_epsilon,
-    strictly_within,
 )
-from fate_dp.privacy.validation import InvalidArgument, within
+from fate_dp.privacy.validation import InvalidArgument, strictly_within, within
 
 MAX_THRESHOLDS = 100
 

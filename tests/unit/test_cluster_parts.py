@@ -162,7 +162,7 @@ def test_spark_is_told_to_stay_on_loopback(tmp_path):
     record = ClusterRecord("spark", RECORD.router, RECORD.broker, RECORD.servers)
     setup = party_setup(record, PARTIES[0], Broker(tmp_path / "broker", record.broker), tmp_path / "home")
     defaults = (tmp_path / "home" / "spark" / "spark-defaults.conf").read_text()
-    assert setup.engines == {"computing": "spark", "federation": "rabbitmq", "storage": "file"}
+    assert setup.service["default_engines"] == {"computing": "spark", "federation": "rabbitmq", "storage": "file"}
     for line in ("spark.driver.bindAddress 127.0.0.1", "spark.driver.host 127.0.0.1", "spark.ui.enabled false"):
         assert line in defaults.splitlines()
     assert setup.environment["SPARK_CONF_DIR"] == str(tmp_path / "home" / "spark")

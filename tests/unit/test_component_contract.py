@@ -284,10 +284,10 @@ def test_a_parameter_of_another_declaration_is_the_same_one():
 
 
 def test_a_stage_gets_the_dataclass_and_fate_sees_the_parameters():
-    @with_parameters(leave_out=("tol", "groups", "even"))
-    def stage(ctx, role, rows: list, settings: Declared, more: list):
+    def declared(ctx, role, rows: list, settings: Declared, more: list):
         return settings, rows, more
 
+    stage = with_parameters(declared, leave_out=("tol", "groups", "even"))
     seen = inspect.signature(stage).parameters
     assert list(seen) == ["ctx", "role", "rows", "epochs", "solver", "depth", "more"]
     assert (seen["epochs"].annotation.default, seen["epochs"].annotation.desc) == (100, "most epochs of all")
@@ -296,10 +296,10 @@ def test_a_stage_gets_the_dataclass_and_fate_sees_the_parameters():
 
 
 def test_a_stage_may_make_the_dataclass_itself():
-    @with_parameters(unmade={"given": Declared})
-    def stage(ctx, role, given: dict):
+    def declared(ctx, role, given: dict):
         return given
 
+    stage = with_parameters(declared, unmade={"given": Declared})
     assert stage(None, None, tol=2.0) == {
         "epochs": 100,
         "tol": 2.0,

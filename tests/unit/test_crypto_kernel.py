@@ -154,12 +154,15 @@ def test_without_a_kernel_gmpy2_computes_and_one_line_says_why(monkeypatch, capl
 
 
 def test_the_switch_and_the_processor_decide(monkeypatch):
-    assert "switched off by FATE_DP_KERNEL" in module._found("off").sentence
+    monkeypatch.setenv(module.SWITCH, "off")
+    assert "switched off by FATE_DP_KERNEL" in module._found().sentence
+    monkeypatch.setenv(module.SWITCH, "no")
     with pytest.raises(ValueError, match="FATE_DP_KERNEL must be on .* or off, got 'no'"):
-        module._found("no")
+        module._found()
+    monkeypatch.setenv(module.SWITCH, "")
     monkeypatch.setattr(module.importlib, "import_module", lambda name: SimpleNamespace(__file__="kernel.so"))
     monkeypatch.setattr(module.ctypes, "CDLL", lambda path: SimpleNamespace(kernel_supported=lambda: 0))
-    assert module._found("") == Kernel(
+    assert module._found() == Kernel(
         None, "This processor has no AVX-512 IFMA for the native kernel; gmpy2 computes instead."
     )
 

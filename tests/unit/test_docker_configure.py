@@ -153,10 +153,10 @@ def test_with_authentication_the_administrator_has_a_key_of_this_partys_own_and_
     keys = conf.parent / "keys"
     environment |= {"FATE_DP_CLIENT_AUTHENTICATION": switched, "FATE_DP_HOME": str(keys / "parties")}
     settings = conf.parent / "settings.py"
-    shutil.copy(module.flow_package() / "settings.py", settings)
+    shutil.copy(module.installed_flow_package() / "settings.py", settings)
     monkeypatch.setattr(module.os, "environ", environment)
     monkeypatch.setattr(module, "flow_conf", lambda: conf)
-    monkeypatch.setattr(module, "flow_package", lambda: conf.parent)
+    monkeypatch.setattr(module, "installed_flow_package", lambda: conf.parent)
     assert module.main() == 0
     assert ("FATE-Board does not start" in capsys.readouterr().out) == (switched == "on")
     assert (keys / "administrator.key").is_file() == (switched == "on")

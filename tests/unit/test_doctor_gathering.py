@@ -14,8 +14,8 @@ from flow_double import GUARDED, VERSION, flow_double, speaking
 
 from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, look
+from fate_dp.deploy.doctor.findings import ENVIRONMENT, run_checks
 from fate_dp.deploy.doctor.gathering import environment_from, examine, gather, provider_from
-from fate_dp.deploy.doctor.own_checks import environment_findings
 from fate_dp.deploy.flow.client import Answer, Credentials, FlowAddress, FlowSilent, ask, credentials_for
 from fate_dp.deploy.flow.server import ANSWERS, FATE_PATCHES, FOREIGN, REFUSES, SILENT, FlowState
 from fate_dp.pipelines.cli.main import main
@@ -42,7 +42,7 @@ def distribution(folder, **texts):
 
 
 def test_this_environment_is_sound():
-    assert [each for each in environment_findings(examine()) if each.state != "ok"] == []
+    assert [each for each in run_checks(ENVIRONMENT, examine()) if each.state != "ok"] == []
 
 
 def test_two_installations_and_a_component_that_does_not_import(tmp_path):
@@ -64,7 +64,7 @@ def test_a_fate_that_pip_does_not_know_is_there_all_the_same(tmp_path):
     environment = examine(*unrecorded_fate(tmp_path))
     assert environment.unrecorded == ["fate-client", "fate-flow", "pyfate"]
     assert own_checks.fate(environment).said == "FATE, FATE-Flow and fate_client 2.2.0."
-    assert [each for each in environment_findings(environment) if each.state != "ok"] == []
+    assert [each for each in run_checks(ENVIRONMENT, environment) if each.state != "ok"] == []
 
 
 def test_a_package_of_fate_is_read_and_not_run(tmp_path):

@@ -56,7 +56,7 @@ def test_processes_that_start_together_agree(tmp_path):
     assert keys == {(tmp_path / "home" / "key").read_bytes()}
 
 
-@pytest.mark.parametrize("owner, killed_in", [(os, "fsync"), (os, "link"), (private_files, "_sync_folder")])
+@pytest.mark.parametrize("owner, killed_in", [(os, "fsync"), (os, "link"), (private_files, "sync")])
 def test_a_killed_process_leaves_a_whole_key_or_none(tmp_path, monkeypatch, owner, killed_in):
     path = tmp_path / "key"
 

@@ -326,6 +326,15 @@ class Plain:
         reader.at, reader.values = reader.at - 1, self.values
         return self._value(reader, self.levels)
 
+    @cached_property
+    def _leaves(self) -> dict[int, AnyKind]:
+        arrays = (
+            Array(_NAMES, codec.MAX_LEVELS, codec.MAX_COUNT),
+            Integers(self.bits, codec.MAX_LEVELS, codec.MAX_COUNT),
+        )
+        kinds = (Int(self.bits), Float(), Text(self.size), Bytes(self.size), *(arrays if b"ao" in self.letters else ()))
+        return {kind.letters[0]: kind for kind in kinds}
+
     def _value(self, reader: Reader, levels: int) -> Any:
         letter = reader.data[reader.at]
         if letter in _CONSTANTS:
@@ -334,23 +343,12 @@ class Plain:
         if letter in b"ltm":
             reader.at += 1
             return self._several(reader, letter, levels)
-        if letter == codec.INT:
-            return reader.leading_integers(1, self.bits // 8)[0]
-        if letter == codec.TEXT:
-            reader.charge(CHARACTERS)
-            return Text(self.size).read(reader)
-        if letter == codec.FLOAT:
-            reader.charge(NUMBER)
-            return Float().read(reader)
-        if letter == codec.BYTES:
-            reader.charge(STRING)
-            return reader.strings(1, self.size)[0]
-        if letter not in b"ao" or letter not in self.letters:
+        kind = self._leaves.get(letter)
+        if kind is None:
             raise Malformed("something in it is no plain value")
-        reader.charge(ARRAY)
-        if letter == codec.NUMBERS:
-            return Array(_NAMES, codec.MAX_LEVELS, codec.MAX_COUNT).read(reader)
-        return Integers(self.bits, codec.MAX_LEVELS, codec.MAX_COUNT).read(reader)
+        # Whoever holds the value was charged for the place that it takes.
+        reader.charge(kind.memory - SLOT)
+        return kind.read(reader)
 
     def _several(self, reader: Reader, letter: int, levels: int) -> Any:
         count = reader.count(reader.values)

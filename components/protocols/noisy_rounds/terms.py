@@ -164,15 +164,11 @@ class RoundTerms:
         """
         if self.own_noise is None and self.own_clips is None:
             return 1.0
-        noise = [self._noise_of_message(each) for each in range(self.clients)]
+        # Of each client's message in the first round.
+        noise = [(own.noise_multiplier or 1.0) * own.clips[0] for own in map(self.at, range(self.clients))]
         quietest = min(noise)
         shares = [(quietest / each) ** 2 for each in noise]
         return self.clients * shares[position] / math.fsum(shares)
-
-    def _noise_of_message(self, position: int) -> float:
-        """Standard deviation of one client's noise in the first round."""
-        own = self.at(position)
-        return (own.noise_multiplier or 1.0) * own.clips[0]
 
     def clip_of(self, round_number: int) -> float:
         """The clip of a round (from 0) in a schedule that was fixed in advance."""

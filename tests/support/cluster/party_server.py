@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fate_dp.deploy.flow import server
-from fate_dp.deploy.flow.home import FlowHome, make_home, open_home
-from fate_dp.deploy.flow.programs import HOST, JOB_CORES, FlowServerError, ServerRecord, ServerSetup, write_record
+from fate_dp.deploy.flow.home import JOBS, FlowHome, make_home, open_home
+from fate_dp.deploy.flow.programs import HOST, FlowServerError, ServerRecord, ServerSetup, write_record
 from fate_dp.deploy.flow.server import FATE_PATCHES, stop_processes
 from fate_dp.deploy.warm_start.control import is_switched_off
 from fate_dp.deploy.warm_start.fork_server import SHARERS as WARM_SHARERS
@@ -60,17 +60,22 @@ def party_setup(record: ClusterRecord, party: ClusterParty, broker: Broker, fold
     storage = {"standalone": "standalone", "spark": "file"}[record.engine]
     # Jobs that a server runs side by side; further ones wait for their turn.
     jobs_at_once = max(2, (os.cpu_count() or 2) // 2)
-    computing: dict[str, int | str] = {"cores": jobs_at_once * JOB_CORES}
+    computing: dict[str, int | str] = {"cores": jobs_at_once * JOBS["job_cores"]}
     if record.engine == "spark":
         # Empty: `spark-submit` is that of the installed pyspark.
         computing["home"] = ""
+    http_port, grpc_port = record.servers[party.party_id]
+    routes = {other.party_id: {"host": HOST, "port": record.broker.messages} for other in PARTIES}
     return ServerSetup(
-        party_id=party.party_id,
-        proxy="nginx",
-        engines={"computing": record.engine, "federation": "rabbitmq", "storage": storage},
-        service={"federation": {"rabbitmq": messages, "nginx": commands}, "computing": {record.engine: computing}},
+        service={
+            "party_id": party.party_id,
+            "fateflow": {"host": HOST, "http_port": http_port, "grpc_port": grpc_port, "proxy_name": "nginx"},
+            "default_engines": {"computing": record.engine, "federation": "rabbitmq", "storage": storage},
+            "federation": {"rabbitmq": messages, "nginx": commands},
+            "computing": {record.engine: computing},
+        },
         # With mode client all parties share the broker, so that this table is only looked up, never used.
-        routes={other.party_id: {"host": HOST, "port": record.broker.messages} for other in PARTIES},
+        files={"rabbitmq_route_table.yaml": routes},
         environment={
             WARM_SHARERS: str(len(PARTIES)),
             **(spark_environment(folder) if record.engine == "spark" else {}),

@@ -4,15 +4,13 @@ from typing import Any
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
-from ..common.wire.channel import with_plain_messages
+from ..common.entry_point import party_stage
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-@with_plain_messages(AGREEMENT)
-@with_parameters
+@party_stage(AGREEMENT)
 def column_mean(
     ctx: Any,
     role: Role,

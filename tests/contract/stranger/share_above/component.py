@@ -4,15 +4,13 @@ from typing import Any
 
 from fate.components.core import GUEST, HOST, Role, cpn
 
-from ..common.entry_point import with_parameters
-from ..common.wire.channel import with_plain_messages
+from ..common.entry_point import party_stage
 from .messages import MESSAGES
 from .settings import Settings
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
-@with_plain_messages(MESSAGES)
-@with_parameters
+@party_stage(MESSAGES)
 def share_above(
     ctx: Any,
     role: Role,
