@@ -73,19 +73,25 @@ def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | Non
     found: dict[str, ColumnBins] = {}
     if cut and epsilon is not None:
         places = [frame.schema.columns.to_list().index(name) for name in cut]
-        kernel = partial(_cell_counts, places=places, points=list(points.values()))
+        kernel = partial(_cell_counts, places=places, points=list(points.values()), rules=list(cut.values()))
         counts = feature_blocks(frame).mapValues(kernel).reduce(operator.add)
         for of_column, (name, each) in zip(counts, cut.items()):
             chosen = private_quantiles(of_column, each.quantiles, epsilon / len(cut), rng)
-            found[name] = quantile_bins(name, points[name][chosen].tolist())
+            found[name] = quantile_bins(name, points[name][chosen].tolist(), special=each.special)
     return TableBins(
         tuple(found[name] if isinstance(each, QuantileBins) else each.named(name) for name, each in rules.items())
     )
 
 
-def _cell_counts(features: np.ndarray, places: Sequence[int], points: Sequence[np.ndarray]) -> np.ndarray:
-    """int64 (columns, cells) of a block's rows."""
-    return np.stack([cell_counts(features[:, place], grid) for place, grid in zip(places, points)])
+def _cell_counts(
+    features: np.ndarray, places: Sequence[int], points: Sequence[np.ndarray], rules: Sequence[QuantileBins]
+) -> np.ndarray:
+    """int64 (columns, cells) of a block's rows; special values are in no count, as missing ones are."""
+    found = []
+    for place, grid, each in zip(places, points, rules):
+        values = features[:, place]
+        found.append(cell_counts(values[~np.isin(values, each.special)], grid))
+    return np.stack(found)
 
 
 def code_blocks(frame: DataFrame, bins: TableBins) -> Table:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
+from fate_dp.privacy.bins import (
+    MAX_BINS,
+    ColumnBins,
+    category_bins,
+    check_range,
+    cut_bins,
+    equal_width_bins,
+    special_values,
+)
 from fate_dp.privacy.validation import whole
 
 from ..common.federation import Document
@@ -19,10 +27,19 @@ that are flips of label_flip, or public."""
 NOISY = (LABEL, RECORD)
 GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
-KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES})
-FORMS = (
-    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k} or {"range": [low, high], "quantiles": k}'
-)
+SPECIAL = "special"
+PUBLIC_KINDS = {
+    frozenset({CUTS}): '{"cuts": [..]}',
+    frozenset({CATEGORIES}): '{"categories": [..]}',
+    frozenset({RANGE, BINS}): '{"range": [low, high], "bins": k}',
+}
+KINDS = {**PUBLIC_KINDS, frozenset({RANGE, QUANTILES}): '{"range": [low, high], "quantiles": k}'}
+
+
+def forms(kinds: Mapping[frozenset[str], str]) -> str:
+    """What a rule may look like, in words."""
+    *others, last = kinds.values()
+    return f'{", ".join(others)} or {last}, each with "special": [-999, ..] where such codes have bins of their own'
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,11 @@ class PublicBins:
 
     def named(self, name: str) -> ColumnBins:
         """The bins of the column ``name``."""
-        return ColumnBins(name, self.column.cuts, self.column.categories, self.column.missing)
+        return replace(self.column, name=name)
+
+    def with_special(self, values: tuple[float, ...]) -> PublicBins:
+        """The same rule, with these special values unless it has some."""
+        return self if self.column.special else PublicBins(replace(self.column, special=values))
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,7 @@ class QuantileBins:
     low: float
     high: float
     bins: int
+    special: tuple[float, ...] = ()
 
     @property
     def quantiles(self) -> int:
@@ -56,17 +78,33 @@ class QuantileBins:
 
     @property
     def most_bins(self) -> int:
-        """An upper bound: equal quantiles are one cut point, and missing values have a bin."""
-        return self.bins + 1
+        """An upper bound: equal quantiles are one cut point; special and missing values have bins."""
+        return self.bins + len(self.special) + 1
+
+    def with_special(self, values: tuple[float, ...]) -> QuantileBins:
+        """The same rule, with these special values unless it has some."""
+        return self if self.special else replace(self, special=values)
 
 
 Rule = PublicBins | QuantileBins
 
 
-def rule(name: str, value: object) -> Rule:
+def rule(name: str, value: object, kinds: Mapping[frozenset[str], str] = KINDS) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
-    if not isinstance(value, Mapping) or set(value) not in KINDS:
-        raise Refusal.of(f"rule of {name!r}", value, FORMS)
+    if not isinstance(value, Mapping) or frozenset(value) - {SPECIAL} not in kinds:
+        raise Refusal.of(f"rule of {name!r}", value, forms(kinds))
+    found = _without_special(name, value)
+    return found.with_special(special_values(name, value[SPECIAL])) if SPECIAL in value else found
+
+
+def public_rule(name: str, value: object) -> PublicBins:
+    """A rule that reads no record."""
+    found = rule(name, value, PUBLIC_KINDS)
+    assert isinstance(found, PublicBins), "Only these kinds are public."
+    return found
+
+
+def _without_special(name: str, value: Mapping) -> Rule:
     if CUTS in value:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
@@ -83,7 +121,7 @@ def rule(name: str, value: object) -> Rule:
 def columns(value: object) -> dict[str, Rule]:
     """A rule for each column by its name; names that a party's table does not have are those of other parties."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
-        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {FORMS}")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {forms(KINDS)}")
     return {name: rule(name, each) for name, each in value.items()}
 
 
