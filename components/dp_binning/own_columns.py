@@ -31,9 +31,10 @@ EVENT = 1.0
 """The label that is counted as an event; every other value, a missing one included, is none."""
 
 
-def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
+def checked_rules(frame: DataFrame, settings: Settings, special: Mapping[str, tuple[float, ...]]) -> dict[str, Rule]:
     """The rule of each column, in the table's order; raises ValueError where the table does not allow them.
 
+    ``special`` are values that the operator declared with the table, for columns whose rules name none.
     Values are not looked at: a constant column, or one of missing values alone, gets its bins as any other.
     """
     require_numeric(frame, NOT_NUMERIC)
@@ -42,6 +43,7 @@ def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
     except KeyError as unnamed:
         told = f"Column {unnamed.args[0]!r} has no rule; name it in columns, or set other_columns."
         raise ValueError(told) from None
+    rules = {name: each.with_special(special[name]) if name in special else each for name, each in rules.items()}
     for name, each in rules.items():
         if each.most_bins > frame.shape[0]:
             raise ValueError(

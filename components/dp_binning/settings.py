@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fate_dp.privacy.bins import (
@@ -28,18 +28,13 @@ NOISY = (LABEL, RECORD)
 GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
 SPECIAL = "special"
-PUBLIC_KINDS = {
-    frozenset({CUTS}): '{"cuts": [..]}',
-    frozenset({CATEGORIES}): '{"categories": [..]}',
-    frozenset({RANGE, BINS}): '{"range": [low, high], "bins": k}',
-}
-KINDS = {**PUBLIC_KINDS, frozenset({RANGE, QUANTILES}): '{"range": [low, high], "quantiles": k}'}
-
-
-def forms(kinds: Mapping[frozenset[str], str]) -> str:
-    """What a rule may look like, in words."""
-    *others, last = kinds.values()
-    return f'{", ".join(others)} or {last}, each with "special": [-999, ..] where such codes have bins of their own'
+PUBLIC_KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS})
+KINDS = (*PUBLIC_KINDS, {RANGE, QUANTILES})
+FORMS = (
+    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k}%s, each with "special": [-999, ..] where such '
+    "codes have bins of their own"
+)
+PUBLIC_FORMS, FORMS = FORMS % "", FORMS % ' or {"range": [low, high], "quantiles": k}'
 
 
 @dataclass(frozen=True)
@@ -89,17 +84,17 @@ class QuantileBins:
 Rule = PublicBins | QuantileBins
 
 
-def rule(name: str, value: object, kinds: Mapping[frozenset[str], str] = KINDS) -> Rule:
+def rule(name: str, value: object, kinds: Sequence[set[str]] = KINDS, forms: str = FORMS) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
-    if not isinstance(value, Mapping) or frozenset(value) - {SPECIAL} not in kinds:
-        raise Refusal.of(f"rule of {name!r}", value, forms(kinds))
+    if not isinstance(value, Mapping) or set(value) - {SPECIAL} not in kinds:
+        raise Refusal.of(f"rule of {name!r}", value, forms)
     found = _without_special(name, value)
     return found.with_special(special_values(name, value[SPECIAL])) if SPECIAL in value else found
 
 
 def public_rule(name: str, value: object) -> PublicBins:
     """A rule that reads no record."""
-    found = rule(name, value, PUBLIC_KINDS)
+    found = rule(name, value, PUBLIC_KINDS, PUBLIC_FORMS)
     assert isinstance(found, PublicBins), "Only these kinds are public."
     return found
 
@@ -121,7 +116,7 @@ def _without_special(name: str, value: Mapping) -> Rule:
 def columns(value: object) -> dict[str, Rule]:
     """A rule for each column by its name; names that a party's table does not have are those of other parties."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) and name for name in value):
-        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {forms(KINDS)}")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {FORMS}")
     return {name: rule(name, each) for name, each in value.items()}
 
 
@@ -135,8 +130,8 @@ class Settings:
     """How columns are cut, and what noise protects in the counts by bin."""
 
     columns: dict[str, Rule] | None = parameter(
-        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private); None "
-        "means other_columns for all",
+        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private), perhaps "
+        "with special codes; None means other_columns for all",
         None,
         check=columns,
     )

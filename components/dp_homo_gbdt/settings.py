@@ -13,7 +13,7 @@ from fate_dp.privacy.events import RELATIONS
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
 from ..common.vocabulary import delta_parameter
-from ..dp_binning.settings import CUTS, PUBLIC_KINDS, forms, public_rule
+from ..dp_binning.settings import CUTS, PUBLIC_FORMS, public_rule
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"
@@ -34,7 +34,7 @@ def aggregation(value: Any) -> str:
 def columns(value: object) -> dict[str, object]:
     """A rule for each column by its name, of numbers that are public."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) and name for name in value):
-        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {forms(PUBLIC_KINDS)}")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {PUBLIC_FORMS}")
     for name, each in value.items():
         public_rule(name, each)
     return {name: dict(each) for name, each in value.items()}

@@ -1,4 +1,4 @@
-"""Tables of row numbers, one after the other at the same parties: unrelated ones pay nothing for each other."""
+"""Tables of row numbers, one after the other at the same parties: those that are declared unrelated pay nothing for each other."""
 
 import sys
 from itertools import count
@@ -15,8 +15,10 @@ from fate_dp.components.common.preflight import Refused
 from fate_dp.components.label_flip import guest as label_flip
 from fate_dp.components.label_flip.messages import MESSAGES
 from fate_dp.components.label_flip.settings import Settings
+from fate_dp.pipelines.jobs.csv_files import TableMeta
 from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.privacy.events import REPLACE_ONE, Event, PureDP
+from fate_dp.privacy.table_facts import TableFacts
 from fate_dp.testing import Artifact, frame_at, play
 
 GUEST, HOST = PAIR = ("guest", "9999"), ("host", "10000")
@@ -44,8 +46,11 @@ def site(tmp_path, monkeypatch):
 
     def upload(table, tables):
         for party in PAIR:
-            label = "y" if party == GUEST else None
-            Owner(party[1]).declare(NO_SERVER, None, table, label, tables[party]["id"])
+            meta = TableMeta(label_name="y" if party == GUEST else None, facts=TableFacts(table))
+            ids = tables[party]["id"]
+            Owner(party[1]).declare(
+                NO_SERVER, None, table, SimpleNamespace(meta=meta, ids=ids, written_ids=ids, features=[])
+            )
 
     def reads(*tables, **channel):
         party = jobs / str(len(list(jobs.glob("*")))) / "guest" / "9999"
