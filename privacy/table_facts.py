@@ -68,7 +68,7 @@ def _texts(name: str, value: object, least: int = 1) -> tuple[str, ...]:
 def _range(name: str, ends: object) -> tuple[float, float]:
     first, last = ends if isinstance(ends, list | tuple) and len(ends) == 2 else (ends, None)
     low, high = check_range(name, first, last)
-    # Whole numbers stay so, since they say that the column holds such ones.
+    # Whole numbers say that the column holds such ones.
     return (int(low), int(high)) if is_whole(first) and is_whole(last) else (low, high)
 
 

@@ -99,7 +99,6 @@ FLAGS: dict[str, dict[str, Any]] = {
 
 
 TABLE_FLAGS = ("id", "encoding", "delimiter", "missing", "categories", "special", "range", "unit")
-"""How a table in a CSV file is read, and what is known of it."""
 
 
 def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
@@ -116,7 +115,7 @@ def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
 
 
 def table_meta(options: argparse.Namespace, label: str | None = None, label_type: str | None = None) -> TableMeta:
-    """What `TABLE_FLAGS` were given."""
+    """How a table in a CSV file is read, and what is known of it: what `TABLE_FLAGS` were given."""
     from fate_dp.privacy.table_facts import TableFacts
 
     from ..jobs.csv_files import TableMeta
@@ -124,10 +123,10 @@ def table_meta(options: argparse.Namespace, label: str | None = None, label_type
     facts = TableFacts(
         population=getattr(options, "population", None),
         units=_by_column("unit", options.unit, "UNIT", str),
-        ranges=_by_column("range", options.range, "LOW:HIGH", lambda text: _numbers(text, ":")),
+        ranges=_by_column("range", options.range, "LOW:HIGH", _limits),
         categories=_by_column("categories", options.categories, "A,B,...", _texts),
         missing=_texts(options.missing) if options.missing else (),
-        special=_by_column("special", options.special, "CODE,...", lambda text: _numbers(text, ",")),
+        special=_by_column("special", options.special, "CODE,...", _numbers),
     )
     return TableMeta(options.id, label, label_type, delimiter=options.delimiter, encoding=options.encoding, facts=facts)
 
@@ -153,9 +152,14 @@ def _texts(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(","))
 
 
-def _numbers(text: str, separator: str) -> tuple[float, ...]:
+def _numbers(text: str, separator: str = ",") -> tuple[float, ...]:
     """Numbers without a point are whole ones."""
     return tuple(int(each) if each.strip(" -").isdecimal() else float(each) for each in text.split(separator))
+
+
+def _limits(text: str) -> tuple[float, float]:
+    low, high = _numbers(text, ":")
+    return low, high
 
 
 class TaskLines:

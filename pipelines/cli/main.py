@@ -73,7 +73,7 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
 
 def _of_the_system(error: OSError) -> str:
     """One sentence for a full disk, a missing permission, a folder where a file should be, and their like."""
-    if isinstance(error, shutil.Error):
+    if error.errno is None:
         return f"A folder cannot be copied: {error.args[0][0][2]}."
     what, reason = error.filename or "A file or a socket", os.strerror(error.errno or 0)
     if isinstance(error, PermissionError):

@@ -269,15 +269,13 @@ class _Reading:
             elif name in self.meta.facts.categories:
                 yield name, self._categories(values)
             else:
-                numbers = self._numbers(values)
-                self._compare_with_facts(numbers)
-                yield name, numbers
+                yield name, self._compared_with_facts(self._numbers(values))
 
-    def _compare_with_facts(self, numbers: pandas.Series) -> None:
+    def _compared_with_facts(self, numbers: pandas.Series) -> pandas.Series:
         """Say how many values are special, and where most lie outside the column's range, which a wrong unit would do."""
         name, facts = str(numbers.name), self.meta.facts
         if name not in facts.special.keys() | facts.ranges.keys():
-            return
+            return numbers
         found = pandas.to_numeric(numbers, errors="coerce").astype(float)
         special = found.isin(facts.special.get(name, ()))
         if special.any():
@@ -289,6 +287,7 @@ class _Reading:
             self.notes.append(
                 f"{name}: {outside} of {len(measured)} values lie outside {low:g} to {high:g}; is it in another unit?"
             )
+        return numbers
 
     def _refuse_dotted_thousands(self, frame: pandas.DataFrame) -> None:
         for name in frame.columns.drop(self.meta.id_name):

@@ -146,14 +146,12 @@ def make_home(parties_folder: AnyPath, party_id: str) -> Path:
     return home
 
 
-def declare_public(
-    parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, meta: TableMeta | None = None
-) -> None:
+def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, meta: TableMeta) -> None:
     """Declare that the labels of a CSV file need no protection, under the source that its upload will have."""
-    from .csv_files import TableMeta, read_csv_file
+    from .csv_files import read_csv_file
 
     label = source.rpartition("/")[2]
-    table = read_csv_file(csv_file, replace(meta or TableMeta(), label_name=label))
+    table = read_csv_file(csv_file, replace(meta, label_name=label))
     declare_public_labels(make_home(parties_folder, party_id), source, table.ids, table.frame[label])
 
 

@@ -102,8 +102,7 @@ class Owner:
             declare_facts(make_home(folder, each) / POLICY_FILE, table, found)
             keep_blanks(home_at(folder, each), csv.ids, csv.written_ids)
         if numbers and facts.population is None and RECORDS in named.values():
-            command = f"{self.command} --population {shlex.quote(table)}"
-            self.tell(MERE_NUMBERS.format(table=table, command=command))
+            self.tell(MERE_NUMBERS.format(table=table, command=f"{self.command} --population {shlex.quote(table)}"))
         guest, source = home_at(folder, party or usual.guest), f"{table}/{label}"
         if label is not None and is_source(source) and not guest.policy.is_declared(source):
             declare_source(guest.path / POLICY_FILE, source)

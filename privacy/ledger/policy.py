@@ -366,8 +366,8 @@ class _File:
         except FileNotFoundError:
             return {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            said = f"The policy file {self.path} is not valid YAML"
-            raise InvalidPolicy(": ".join(filter(None, (said, getattr(error, "problem", None)))) + ".") from error
+            problem = getattr(error, "problem", None) or "it is no text"
+            raise InvalidPolicy(f"The policy file {self.path} is not valid YAML: {problem}.") from error
         return dict(self.mapping("the file", content))
 
     def source_policy(self, source: str, value: Any) -> SourcePolicy:
