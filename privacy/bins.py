@@ -5,7 +5,8 @@ A column is either cut at points or listed by its categories. Its bins are numbe
 - of cut points c_1 < ... < c_k, k + 1 bins, closed on the right as FATE's and pandas' are: bin j holds the values with
   c_j < value <= c_(j+1), where c_0 is minus infinity and c_(k+1) infinity;
 - of m categories, one bin each in their order, and bin m for all that is not among them: rare and unseen ones;
-- then one for missing values (NaN), if the column has such a bin.
+- then one for each value that stands apart from all others: the special ones, such as -999 for 'no credit file', and last
+  missing values (NaN), if the column has such a bin.
 
 Bins have no guarantee of their own. Cut points and categories are shown, so that they must be public, or released by a
 mechanism such as ``mechanisms/quantiles.py``. The bin of a record is as private as its value.
@@ -26,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from .validation import InvalidArgument, is_finite, whole
 
 MAX_BINS = 1024
-RARE, MISSING = "rare", "missing"
+RARE, SPECIAL, MISSING = "rare", "special", "missing"
+WIRE = {"name", "cuts", "categories", "missing", "special"}
 
 
 def place_among(listed: Sequence[float], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -46,12 +48,14 @@ class ColumnBins:
         cuts: finite, each greater than the one before; without any, all values share one bin. Empty with categories.
         categories: distinct finite numbers, or None for a column with cut points.
         missing: whether there is a bin for missing values, the last one. Without it, they are refused.
+        special: distinct finite numbers that are codes and no measurements; each has a bin outside the order.
     """
 
     name: str
     cuts: tuple[float, ...] = ()
     categories: tuple[float, ...] | None = None
     missing: bool = True
+    special: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ``InvalidArgument`` unless all attributes are as stated above."""
@@ -60,20 +64,30 @@ class ColumnBins:
         if not isinstance(self.missing, bool):
             raise InvalidArgument.of(f"missing of {self.name!r}", self.missing, "true or false")
         object.__setattr__(self, "cuts", _increasing(f"cuts of {self.name!r}", self.cuts))
+        object.__setattr__(self, "special", _distinct(f"special of {self.name!r}", self.special, least=0))
         if self.categories is not None:
             object.__setattr__(self, "categories", _distinct(f"categories of {self.name!r}", self.categories))
             if self.cuts:
                 raise InvalidArgument.of(f"bins of {self.name!r}", "both", "cut points or categories")
+            twice = sorted(set(self.special) & set(self.categories))
+            if twice:
+                raise InvalidArgument.of(f"{twice[0]:g} of {self.name!r}", "both", "special or a category")
+        if self.count > MAX_BINS:
+            raise InvalidArgument.of(f"number of bins of {self.name!r}", self.count, f"at most {MAX_BINS}")
 
     @property
     def count(self) -> int:
-        """The number of bins, with those of rare categories and of missing values."""
-        listed = self.cuts if self.categories is None else self.categories
-        return len(listed) + 1 + self.missing
+        """The number of bins, with those of rare categories and of values that stand apart."""
+        return self.apart_from + len(self.special) + self.missing
+
+    @property
+    def apart_from(self) -> int:
+        """The first bin of a value that stands apart: one for each special value, then that of missing values."""
+        return len(self.cuts if self.categories is None else self.categories) + 1
 
     @property
     def ordered(self) -> int:
-        """The number of bins that stand in an order, the first ones: without those of rare categories and of missing values."""
+        """The number of bins that stand in an order, the first ones: those of rare categories and of values apart do not."""
         return len(self.cuts) + 1 if self.categories is None else len(self.categories)
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
@@ -94,6 +108,8 @@ class ColumnBins:
             codes = np.searchsorted(np.array(self.cuts, dtype=np.float64), numbers, side="left")
         else:
             codes = place_among(self.categories, numbers)
+        for number, value in enumerate(self.special):
+            codes = np.where(numbers == value, self.apart_from + number, codes)
         return np.where(absent, self.count - 1, codes).astype(np.int64)
 
     def labels(self) -> list[str]:
@@ -105,20 +121,24 @@ class ColumnBins:
             written = written if len(set(written)) == len(ends) else [repr(end) for end in ends]
             words = [f"({low}, {high}]" for low, high in pairwise(written[:-1])] + [f"({written[-2]}, inf)"]
         else:
-            words = [f"{number!r}" if number % 1 else f"{int(number)}" for number in self.categories] + [RARE]
-        return words + [MISSING] * self.missing
+            words = [*map(_in_words, self.categories), RARE]
+        return [*words, *(f"{SPECIAL} {_in_words(value)}" for value in self.special), *[MISSING] * self.missing]
 
     def to_wire(self) -> dict[str, Any]:
         """The bins as texts, numbers and lists, for JSON and for messages."""
         categories = None if self.categories is None else list(self.categories)
-        return {"name": self.name, "cuts": list(self.cuts), "categories": categories, "missing": self.missing}
+        wire = {"name": self.name, "cuts": list(self.cuts), "categories": categories, "missing": self.missing}
+        return {**wire, "special": list(self.special)}
 
     @classmethod
     def from_wire(cls, document: object) -> ColumnBins:
-        """The inverse of ``to_wire``; raises ``InvalidArgument`` for anything that it cannot have made."""
-        if not isinstance(document, dict) or set(document) != {"name", "cuts", "categories", "missing"}:
-            raise InvalidArgument("Bins of a column must be a mapping of name, cuts, categories and missing.")
-        return cls(document["name"], document["cuts"], document["categories"], document["missing"])
+        """The inverse of ``to_wire``; raises ``InvalidArgument`` for anything that it cannot have made.
+
+        A model of before there were special values has none.
+        """
+        if not isinstance(document, dict) or set(document) | {"special"} != WIRE:
+            raise InvalidArgument("Bins of a column must be a mapping of name, cuts, categories, missing and special.")
+        return cls(**{"special": [], **document})
 
 
 @dataclass(frozen=True)
@@ -210,9 +230,16 @@ def equal_width_bins(name: str, low: float, high: float, bins: int, *, missing: 
     return ColumnBins(name, tuple(cuts), missing=missing)
 
 
-def quantile_bins(name: str, quantiles: Iterable[float], *, missing: bool = True) -> ColumnBins:
+def quantile_bins(
+    name: str, quantiles: Iterable[float], *, missing: bool = True, special: tuple[float, ...] = ()
+) -> ColumnBins:
     """Bins cut at released quantiles, in any order; equal ones are one cut point."""
-    return ColumnBins(name, tuple(sorted(set(quantiles))), missing=missing)
+    return ColumnBins(name, tuple(sorted(set(quantiles))), missing=missing, special=special)
+
+
+def special_values(name: str, values: object) -> tuple[float, ...]:
+    """The special values of column ``name`` as floats; raise ``InvalidArgument`` unless they are distinct finite numbers."""
+    return _distinct(f"special of {name!r}", values)
 
 
 def check_range(name: str, low: object, high: object) -> tuple[float, float]:
@@ -239,9 +266,13 @@ def _increasing(name: str, numbers: object) -> tuple[float, ...]:
     return cuts
 
 
-def _distinct(name: str, numbers: object) -> tuple[float, ...]:
-    """Finite numbers, at least one, none of them twice."""
+def _distinct(name: str, numbers: object, least: int = 1) -> tuple[float, ...]:
+    """Finite numbers, at least ``least``, none of them twice."""
     listed = _finite(name, numbers)
-    if not listed or len(set(listed)) < len(listed):
-        raise InvalidArgument.of(name, list(listed), "a list of at least one category, none of them twice")
+    if len(listed) < least or len(set(listed)) < len(listed):
+        raise InvalidArgument.of(name, list(listed), "a list of at least one number, none of them twice")
     return listed
+
+
+def _in_words(number: float) -> str:
+    return f"{number!r}" if number % 1 else f"{int(number)}"

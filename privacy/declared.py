@@ -13,6 +13,8 @@ import types
 import typing
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,8 +28,16 @@ Declared = TypeVar("Declared")
 class YamlReader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """The faster safe reader, eight times so, for what a program wrote; its sentences about an error are others than `read` gives.
 
-    It reads 1e-06, which FATE-Flow writes, as a number, as YAML 1.2 does; PyYAML alone takes it for a text.
+    It reads 1e-06, which FATE-Flow writes, as a number, as YAML 1.2 does; PyYAML alone takes it for a text. A key that
+    stands twice is an error, where PyYAML keeps the last.
     """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        merges = any(key.tag.endswith(":merge") for key, _ in node.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        if len(found) < len(node.value) and not merges:
+            raise yaml.constructor.ConstructorError(None, None, "a key stands twice in one mapping", node.start_mark)
+        return found
 
 
 YamlReader.add_implicit_resolver(
@@ -47,6 +57,17 @@ def read(path: Path) -> tuple[Any, str]:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "it is no text"
         place = where if mark is None else f"{where}:{mark.line + 1}"
         raise InvalidArgument(f"{place}: invalid YAML: {problem}.") from error
+
+
+def plain(value: Any) -> Any:
+    """``value`` as YAML writes it: numbers of NumPy, fractions and decimals as Python's own, arrays as lists."""
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain, value))
+    if hasattr(value, "dtype"):
+        return value.tolist()
+    return float(value) if isinstance(value, (Fraction, Decimal)) else value
 
 
 @dataclass(frozen=True)

@@ -64,13 +64,23 @@ def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _naming(path), os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of a descriptor do not say which file it is."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def make_closed_folder(folder: Path) -> None:
@@ -91,7 +101,8 @@ def sync(path: Path) -> None:
     """Make a file, or the names in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with _naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

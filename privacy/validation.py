@@ -55,6 +55,11 @@ def is_finite(value: object) -> TypeGuard[float]:
         return False
 
 
+def is_name(value: object) -> bool:
+    """Whether ``value`` is a part of the name of a table, or of a label source: one line, no blanks at its ends, no slash."""
+    return isinstance(value, str) and value.strip() == value != "" and value.isprintable() and "/" not in value
+
+
 # Each names in `refusal` what it allows; ``allowed`` says it in other words.
 
 

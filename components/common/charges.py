@@ -19,17 +19,11 @@ from fate_dp.data_prep import SYNTHETIC_PREFIX
 from fate_dp.privacy import BudgetCap, BudgetExceeded, Ledger
 from fate_dp.privacy.events import Event, Unit, event_after_over_sampling
 from fate_dp.privacy.labels.flipback import are_marked
+from fate_dp.privacy.labels.flips import PartyKey
 from fate_dp.privacy.ledger.datasets import LABELS, label_account
+from fate_dp.privacy.ledger.ledger import party_key
 from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
-from fate_dp.privacy.private_files import (
-    KEY_FILE,
-    LEDGER_FILE,
-    POLICY_FILE,
-    key_id,
-    load_or_create_key,
-    parties_folder,
-    party_folder,
-)
+from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, key_id, parties_folder, party_folder
 
 from .federation import Context
 from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
@@ -55,9 +49,9 @@ class PartyHome:
         self.path = path
 
     @cached_property
-    def key(self) -> bytes:
+    def key(self) -> PartyKey:
         """The flip key, made on first use (mode 0600)."""
-        return load_or_create_key(self.path / KEY_FILE)
+        return party_key(self.path)
 
     @property
     def key_id(self) -> str:

@@ -19,12 +19,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, dataclass, field, fields
-from decimal import Decimal
-from fractions import Fraction
 from functools import cache, partial
 from typing import Any
-
-import numpy
 
 from fate_dp.privacy.ledger.datasets import is_source
 from fate_dp.privacy.validation import is_real, is_whole
@@ -94,17 +90,6 @@ def _refuse_infinite(field: str, value: object) -> None:
             _refuse_infinite(field, item)
     elif is_real(value) and not -LARGEST <= value <= LARGEST:
         raise Refusal.of(field, value, "a finite number")
-
-
-def plain(value: Any) -> Any:
-    """``value`` as YAML writes it: numbers of NumPy, fractions and decimals as Python's own, arrays as lists."""
-    if isinstance(value, dict):
-        return {plain(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(plain, value))
-    if isinstance(value, (numpy.generic, numpy.ndarray)):
-        return value.tolist()
-    return float(value) if isinstance(value, (Fraction, Decimal)) else value
 
 
 def classes(value: object) -> tuple[float, ...]:

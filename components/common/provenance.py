@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -129,7 +130,7 @@ def check_source(home: PartyHome, frame: DataFrame, label_source: str) -> None:
     if not home.policy.is_declared(label_source):
         raise Refusal(
             f"label_source {label_source} is not declared at the guest; its operator declares it once with "
-            f"`fate-dp declare {label_source}`."
+            f"`fate-dp declare {shlex.quote(label_source)}`."
         )
     if label_source.rsplit("/", 1)[1] != frame.schema.label_name:
         raise ValueError(f"label_source {label_source} must end with the label column {frame.schema.label_name!r}.")

@@ -25,6 +25,7 @@ from ..common.frames import (
     require_distinct_ids,
     require_rows,
 )
+from ..common.job_files import origin_of_this_task
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
@@ -72,7 +73,8 @@ class BinningAgreement(Preflight):
         """Rows, ids, a rule for each column; raises ValueError."""
         require_rows(self.frame)
         require_distinct_ids(self.frame)
-        self.rules = checked_rules(self.frame, self.settings)
+        special = home_of(self.ctx).policy.special_values_of(origin_of_this_task())
+        self.rules = checked_rules(self.frame, self.settings, special)
         self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, self.observers)
         if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled; put dp_binning before smote.")

@@ -31,9 +31,10 @@ EVENT = 1.0
 """The label that is counted as an event; every other value, a missing one included, is none."""
 
 
-def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
+def checked_rules(frame: DataFrame, settings: Settings, special: Mapping[str, tuple[float, ...]]) -> dict[str, Rule]:
     """The rule of each column, in the table's order; raises ValueError where the table does not allow them.
 
+    ``special`` are values that the operator declared with the table, for columns whose rules name none.
     Values are not looked at: a constant column, or one of missing values alone, gets its bins as any other.
     """
     require_numeric(frame, NOT_NUMERIC)
@@ -42,6 +43,7 @@ def checked_rules(frame: DataFrame, settings: Settings) -> dict[str, Rule]:
     except KeyError as unnamed:
         told = f"Column {unnamed.args[0]!r} has no rule; name it in columns, or set other_columns."
         raise ValueError(told) from None
+    rules = {name: each.with_special(special[name]) if name in special else each for name, each in rules.items()}
     for name, each in rules.items():
         if each.most_bins > frame.shape[0]:
             raise ValueError(
@@ -73,19 +75,25 @@ def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | Non
     found: dict[str, ColumnBins] = {}
     if cut and epsilon is not None:
         places = [frame.schema.columns.to_list().index(name) for name in cut]
-        kernel = partial(_cell_counts, places=places, points=list(points.values()))
+        kernel = partial(_cell_counts, places=places, points=list(points.values()), rules=list(cut.values()))
         counts = feature_blocks(frame).mapValues(kernel).reduce(operator.add)
         for of_column, (name, each) in zip(counts, cut.items()):
             chosen = private_quantiles(of_column, each.quantiles, epsilon / len(cut), rng)
-            found[name] = quantile_bins(name, points[name][chosen].tolist())
+            found[name] = quantile_bins(name, points[name][chosen].tolist(), special=each.special)
     return TableBins(
         tuple(found[name] if isinstance(each, QuantileBins) else each.named(name) for name, each in rules.items())
     )
 
 
-def _cell_counts(features: np.ndarray, places: Sequence[int], points: Sequence[np.ndarray]) -> np.ndarray:
-    """int64 (columns, cells) of a block's rows."""
-    return np.stack([cell_counts(features[:, place], grid) for place, grid in zip(places, points)])
+def _cell_counts(
+    features: np.ndarray, places: Sequence[int], points: Sequence[np.ndarray], rules: Sequence[QuantileBins]
+) -> np.ndarray:
+    """int64 (columns, cells) of a block's rows; special values are in no count, as missing ones are."""
+    found = []
+    for place, grid, each in zip(places, points, rules):
+        values = features[:, place]
+        found.append(cell_counts(values[~np.isin(values, each.special)], grid))
+    return np.stack(found)
 
 
 def code_blocks(frame: DataFrame, bins: TableBins) -> Table:

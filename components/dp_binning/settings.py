@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
+from fate_dp.privacy.bins import (
+    MAX_BINS,
+    ColumnBins,
+    category_bins,
+    check_range,
+    cut_bins,
+    equal_width_bins,
+    special_values,
+)
 from fate_dp.privacy.validation import whole
 
 from ..common.federation import Document
@@ -19,10 +27,14 @@ that are flips of label_flip, or public."""
 NOISY = (LABEL, RECORD)
 GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
-KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES})
+SPECIAL = "special"
+PUBLIC_KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS})
+KINDS = (*PUBLIC_KINDS, {RANGE, QUANTILES})
 FORMS = (
-    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k} or {"range": [low, high], "quantiles": k}'
+    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k}%s, each with "special": [-999, ..] where such '
+    "codes have bins of their own"
 )
+PUBLIC_FORMS, FORMS = FORMS % "", FORMS % ' or {"range": [low, high], "quantiles": k}'
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,11 @@ class PublicBins:
 
     def named(self, name: str) -> ColumnBins:
         """The bins of the column ``name``."""
-        return ColumnBins(name, self.column.cuts, self.column.categories, self.column.missing)
+        return replace(self.column, name=name)
+
+    def with_special(self, values: tuple[float, ...]) -> PublicBins:
+        """The same rule, with these special values unless it has some."""
+        return self if self.column.special else PublicBins(replace(self.column, special=values))
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,7 @@ class QuantileBins:
     low: float
     high: float
     bins: int
+    special: tuple[float, ...] = ()
 
     @property
     def quantiles(self) -> int:
@@ -56,17 +73,33 @@ class QuantileBins:
 
     @property
     def most_bins(self) -> int:
-        """An upper bound: equal quantiles are one cut point, and missing values have a bin."""
-        return self.bins + 1
+        """An upper bound: equal quantiles are one cut point; special and missing values have bins."""
+        return self.bins + len(self.special) + 1
+
+    def with_special(self, values: tuple[float, ...]) -> QuantileBins:
+        """The same rule, with these special values unless it has some."""
+        return self if self.special else replace(self, special=values)
 
 
 Rule = PublicBins | QuantileBins
 
 
-def rule(name: str, value: object) -> Rule:
+def rule(name: str, value: object, kinds: Sequence[set[str]] = KINDS, forms: str = FORMS) -> Rule:
     """How one column is cut; ``name`` is what sentences call it. Raises ValueError."""
-    if not isinstance(value, Mapping) or set(value) not in KINDS:
-        raise Refusal.of(f"rule of {name!r}", value, FORMS)
+    if not isinstance(value, Mapping) or set(value) - {SPECIAL} not in kinds:
+        raise Refusal.of(f"rule of {name!r}", value, forms)
+    found = _without_special(name, value)
+    return found.with_special(special_values(name, value[SPECIAL])) if SPECIAL in value else found
+
+
+def public_rule(name: str, value: object) -> PublicBins:
+    """A rule that reads no record."""
+    found = rule(name, value, PUBLIC_KINDS, PUBLIC_FORMS)
+    assert isinstance(found, PublicBins), "Only these kinds are public."
+    return found
+
+
+def _without_special(name: str, value: Mapping) -> Rule:
     if CUTS in value:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
@@ -97,8 +130,8 @@ class Settings:
     """How columns are cut, and what noise protects in the counts by bin."""
 
     columns: dict[str, Rule] | None = parameter(
-        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private); None "
-        "means other_columns for all",
+        "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private), perhaps "
+        "with special codes; None means other_columns for all",
         None,
         check=columns,
     )

@@ -88,14 +88,13 @@ class Growth:
 def bins_to_the_right(column: ColumnBins, generator: np.random.Generator) -> np.ndarray:
     """Which bins of a column a random split sends right (bins,).
 
-    Above a random cut point, or of categories any half of them; missing values go either way.
+    Above a random cut point, or of categories any half of them; special and missing values go either way.
     """
     if column.categories is not None:
         return generator.random(column.count) < 0.5
-    ordered = len(column.cuts) + 1
+    ordered = column.apart_from
     right = np.arange(column.count) >= (generator.integers(1, ordered) if ordered > 1 else 1)
-    if column.missing:
-        right[-1] = generator.random() < 0.5
+    right[ordered:] = generator.random(column.count - ordered) < 0.5
     return right
 
 

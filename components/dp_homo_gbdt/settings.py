@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from fate_dp.privacy.bins import ColumnBins, TableBins, category_bins, cut_bins, equal_width_bins
+from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.events import RELATIONS
 
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
 from ..common.vocabulary import delta_parameter
+from ..dp_binning.settings import CUTS, PUBLIC_FORMS, public_rule
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"
-CUTS, CATEGORIES, RANGE, BINS = "cuts", "categories", "range", "bins"
-FORMS = '{"cuts": [..]}, {"categories": [..]} or {"range": [low, high], "bins": k}'
 NORMAL_BINS = 32
 MAX_DEPTH, MAX_TREES, MAX_COUNT = 10, 4096, 10**8
 
@@ -32,31 +31,18 @@ def aggregation(value: Any) -> str:
     return value
 
 
-def rule(name: str, value: object) -> ColumnBins:
-    """The bins of one column; ``name`` is what sentences call it. Raises ValueError."""
-    if isinstance(value, Mapping):
-        if set(value) == {CUTS}:
-            return cut_bins(name, value[CUTS])
-        if set(value) == {CATEGORIES}:
-            return category_bins(name, value[CATEGORIES])
-        ends = value.get(RANGE)
-        if set(value) == {RANGE, BINS} and isinstance(ends, list | tuple) and len(ends) == 2:
-            return equal_width_bins(name, ends[0], ends[1], value[BINS])
-    raise Refusal.of(f"rule of {name!r}", value, FORMS)
-
-
 def columns(value: object) -> dict[str, object]:
     """A rule for each column by its name, of numbers that are public."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(name, str) and name for name in value):
-        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {FORMS}")
+        raise Refusal.of("columns", value, f"a mapping of names of columns to rules such as {PUBLIC_FORMS}")
     for name, each in value.items():
-        rule(name, each)
+        public_rule(name, each)
     return {name: dict(each) for name, each in value.items()}
 
 
 def other_columns(value: Any) -> dict[str, object]:
     """The rule of every column that ``columns`` does not name."""
-    rule("other_columns", value)
+    public_rule("other_columns", value)
     return dict(value)
 
 
@@ -138,7 +124,7 @@ class TrainSettings:
         if unknown is not None:
             raise Refusal(f"columns names {unknown!r}; the tables have no such column.")
         other = self.other_columns or {CUTS: normal_cuts()}
-        return TableBins(tuple(rule(name, rules.get(name, other)) for name in names))
+        return TableBins(tuple(public_rule(name, rules.get(name, other)).column for name in names))
 
     def to_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in parameters_of(TrainSettings)}

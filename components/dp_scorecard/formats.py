@@ -9,6 +9,7 @@ others as numbers of bins.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from xml.etree import ElementTree
 
 from ..common.federation import Document
@@ -17,7 +18,7 @@ from .model import Scorecard
 
 NAMESPACE = "http://www.dmg.org/PMML-4_4"
 SCORE, PROBABILITY, TARGET = "points", "probability_of_1", "label"
-COLUMNS, CUTS, CATEGORIES, MISSING, POINTS = "columns", "cuts", "categories", "missing", "points"
+CUTS, CATEGORIES, APART, POINTS = "cuts", "categories", "apart", "points"
 
 
 def pmml(document: Document, binning: Binning | None = None) -> str:
@@ -113,6 +114,10 @@ def _predicates(column: Characteristic) -> list[list[dict[str, str]]]:
         above = [[], *([_compared("greaterThan", cut)] for cut in bins.cuts)]
         below = [*([_compared("lessOrEqual", cut)] for cut in bins.cuts), []]
         found = [low + high or [present] for low, high in zip(above, below)]
+    for value in bins.special:
+        within = len(found) - 1 if bins.categories is not None else bisect_left(bins.cuts, value)
+        found[within].append(_compared("notEqual", value))
+    found += [[_compared("equal", value)] for value in bins.special]
     return [*found, [{"operator": "isMissing"}]] if bins.missing else found
 
 
@@ -136,10 +141,11 @@ def bin_of(name, value):
         if not 0 <= value < len(column["points"]):
             raise ValueError(f"{{name!r}} has no bin {{value!r}}.")
         return value
-    if value is None or value != value:
-        if not column["missing"]:
-            raise ValueError(f"{{name!r}} is missing, and has no bin for that.")
-        return len(column["points"]) - 1
+    value, apart = None if value != value else value, column["apart"]
+    if value in apart:
+        return len(column["points"]) - len(apart) + apart.index(value)
+    if value is None:
+        raise ValueError(f"{{name!r}} is missing, and has no bin for that.")
     if "cuts" in column:
         return sum(value > cut for cut in column["cuts"])
     categories = column["categories"]
@@ -159,7 +165,8 @@ def python_source(document: Document, binning: Binning | None = None) -> str:
     for name, column in characteristics(document, binning).items():
         of_column: dict[str, object] = {POINTS: list(column.points)}
         if column.bins is not None:
-            of_column[MISSING] = column.bins.missing
+            # Values with bins of their own, the last ones.
+            of_column[APART] = [*column.bins.special, *[None] * column.bins.missing]
             cut = column.bins.categories
             of_column |= {CUTS: list(column.bins.cuts)} if cut is None else {CATEGORIES: list(cut)}
         listed[name] = of_column

@@ -135,7 +135,7 @@ class TrainSettings:
         return (self.bins,) * len(columns)
 
     def ordered(self, columns: Sequence[str], binning_model: Document | None = None) -> tuple[int, ...]:
-        """How many bins of each column have neighbours: all, but for those of rare categories and of missing values."""
+        """How many bins of each column have neighbours: all, but for those of rare categories and of special and missing values."""
         if binning_model is None:
             return self.counts(columns)
         return tuple(each.ordered for each in _bins_of(binning_model).columns)

@@ -311,10 +311,24 @@ def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progre
         steps=steps_of(raw, kept, dropped, len(frame)),
         missing=counts.shares(),
         dropped_columns=dropped,
-        notices=(*raw.header.notices(), *single_valued, *kept.status_notices(), *about_ids),
+        notices=(
+            *raw.header.notices(),
+            *single_valued,
+            *kept.status_notices(),
+            *about_ids,
+            *percent_notices(path, frame),
+        ),
         sha256=raw.sha256,
         source=raw.path.name,
     )
+
+
+def percent_notices(path: str | os.PathLike, frame: pandas.DataFrame) -> tuple[str, ...]:
+    """Rates are read as percentages: refuse interest rates, and tell of shares of a limit, that are fractions."""
+    low = [name for name in ("int_rate", "revol_util") if frame[name].max() <= 1]
+    if "int_rate" in low:
+        raise InvalidArgument(f"The loan file {path} has no int_rate above 1; write percent, such as 13.56 for 0.1356.")
+    return tuple(f"The column {name} is at most 1 in every loan; percent are read: 45.2, not 0.452." for name in low)
 
 
 def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: int) -> tuple[Step, ...]:

@@ -109,7 +109,7 @@ def first_records(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 # Texts that stand for a missing value in the public editions and in files that common tools wrote from them.
-MISSING = ("", "n/a", "N/A", "#N/A", "NA", "null", "NULL")
+MISSING = ("", "n/a", "N/A", "#N/A", "NA", "null", "NULL", "nan", "NaN", "NAN")
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 1 << 16
 # What is held of the raw file at a time is some tens of these, and no record may be longer than one.

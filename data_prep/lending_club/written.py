@@ -134,7 +134,7 @@ _UNITS = {
 }
 
 
-# The tables: all cleaned rows, the test rows, and a folder for each party with its table and its meta
+# The tables: all cleaned rows, the test rows, and a folder for each party with its table
 #
 # Numbers read back as the very same doubles, whole ones without a point. FATE splits lines without regard to quotes, so
 # none are written, and an id that would need them is refused.
@@ -167,12 +167,6 @@ def write(
     tables = list(tables_of(clean, division, options))
     with replaced_folder(folder, check_replaceable) as staging:
         files = _write_tables(staging, tables, progress)
-        for table in tables:
-            if table.name is not None:
-                name = f"{table.path.removesuffix('.csv')}.meta.json"
-                files[table.path]["meta"] = name
-                (staging / name).write_text(json.dumps(upload_meta(table.frame), indent=2) + "\n", encoding="utf-8")
-                files[name] = {"sha256": sha256_of(staging / name)}
         manifest = manifest_of(clean, options, files)
         (staging / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
     return manifest
@@ -204,12 +198,6 @@ def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> It
 
 def _classes(frame: pandas.DataFrame) -> dict:
     return {"classes": class_counts(frame[LABEL])}
-
-
-def upload_meta(frame: pandas.DataFrame) -> dict:
-    """The metadata of FATE-Flow's upload for a table."""
-    label = {"label_name": LABEL, "label_type": "int32"} if LABEL in frame.columns else {}
-    return {"match_id_name": ID, "dtype": "float64", "delimiter": ",", **label}
 
 
 def _write_tables(folder: Path, tables: list[Table], progress: Progress) -> dict[str, dict]:

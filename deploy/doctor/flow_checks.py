@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import locale
 import os
 import socket
 import stat
@@ -48,6 +49,8 @@ from .gathering import (
 )
 from .own_checks import FATE_VERSION, OTHERS
 
+THERE = "Run the doctor on the server's machine, as the user who runs FATE-Flow, while it runs."
+LOCALE_WORDS = ("LC_ALL", "LC_CTYPE", "LANG")
 START = "Start it (`fate-dp up` the embedded one, `fate_flow start` an installed one), or name it with --flow HOST:PORT"
 # The sources of FATE-Flow 2.2.0 call themselves so where a server tells its version, and 2.2.0 in their modules.
 WRITTEN_BY_THE_SOURCES = "2.1.0"
@@ -341,10 +344,7 @@ def _rabbitmq(site: FlowSite) -> dict[str, Any] | None:
 def fence(site: FlowSite) -> Finding:
     """What Python runs first in the server, and in each provider's tasks, whose folder comes before the server's."""
     if site.variables is None:
-        return unseen(
-            "Whether tasks read what other parties send by the fence cannot be seen here.",
-            "Run the doctor on the server's machine, as the user who runs FATE-Flow, while it runs.",
-        )
+        return unseen("Whether tasks read what other parties send by the fence cannot be seen here.", THERE)
     path = site.variables.get("PYTHONPATH", "")
     if not is_fenced(path):
         return problem(
@@ -371,6 +371,24 @@ def fence(site: FlowSite) -> Finding:
             "Keep only classes that do no harm whatever a peer puts into their fields.",
         )
     return ok("Tasks read what other parties send by the fence, which runs nothing of it.")
+
+
+@check(SITE, "text")
+def text(site: FlowSite) -> Finding:
+    """In which encoding the server reads tables that are uploaded past `fate-dp upload`, and names of columns."""
+    if site.variables is None:
+        return unseen("In which encoding FATE-Flow reads tables cannot be seen here.", THERE)
+    name = next((value for word in LOCALE_WORDS if (value := site.variables.get(word))), "C")
+    utf8 = (
+        "UTF-8" in locale.normalize(name).upper() or name in ("C", "POSIX") and site.variables.get("PYTHONUTF8") != "0"
+    )
+    if utf8 or site.variables.get("PYTHONUTF8") == "1":
+        return ok("FATE-Flow reads tables as UTF-8.")
+    return problem(
+        f"FATE-Flow reads tables in the encoding of its locale, {name}: ids and names of columns in other letters are garbled, "
+        "join with nobody, and count as new records.",
+        "Start it again with `fate-dp up`, or with this in its environment: `export PYTHONUTF8=1`.",
+    )
 
 
 @check(SITE, "parameters")

@@ -7,6 +7,7 @@ a FATE-Flow wherever it runs, and `process` is what the server's process runs.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 DEFAULT_HOME = ".fate-dp"
@@ -18,4 +19,4 @@ def home_command(words: str, home: str | os.PathLike) -> str:
     Another home than the default one must be named, or the command is for another server.
     """
     is_default = Path(home).resolve() == Path(DEFAULT_HOME).resolve()
-    return f"fate-dp {words}" if is_default else f"fate-dp {words} --home {home}"
+    return f"fate-dp {words}" if is_default else f"fate-dp {words} --home {shlex.quote(str(home))}"

@@ -28,9 +28,9 @@ from fate_dp.data_prep.lending_club.written import write_csv
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import JobResult, NoOutput, run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, home_at, label_budget, make_home, party_ledger
-from fate_dp.pipelines.jobs.populations import Named, Owner, declare_table
+from fate_dp.pipelines.jobs.populations import declare_table
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
-from fate_dp.privacy.ledger.policy import RECORDS, declare_caps
+from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, atomic_write
 
 from .flow import FlowPlace, job_page, table_schema
@@ -315,9 +315,7 @@ class Splits:
                 label = next((column for column in (LABEL, BANK_LABEL) if column in tables[name]), None)
                 meta = TableMeta(ID, label, least_classes=1)
                 told = partial(flow.progress, f"upload {name}")
-                # The splits are of the same loans, even where these have mere numbers.
-                of_loans = Owner(population=RECORDS)
-                upload_table(flow.address, path, namespace, name, meta, progress=told, home=flow.home, owner=of_loans)
+                upload_table(flow.address, path, namespace, name, meta, progress=told, home=flow.home)
         return namespace
 
     def _declare(self, part: str, place: Place) -> None:
@@ -331,8 +329,9 @@ class Splits:
                 bank = BANK_LABEL if (role, rows) == ("guest", "train") else None
                 label = LABEL if part != COLUMNS else bank
                 home, table = make_home(folder, party_id), f"{role}_{party_id}_{rows}"
-                named = Named(f"{place.namespace}/{table}", RECORDS)
-                name = declare_table(home, self._paths[table], named, id_name=ID, label=label)
+                name = declare_table(
+                    home, self._paths[table], f"{place.namespace}/{table}", TableMeta(ID, label, least_classes=1)
+                )
                 raise_caps(home, home_at(folder, party_id), name, asked)
         if part == COLUMNS:
             guest = place.federation.guest

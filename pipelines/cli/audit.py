@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from ..jobs.text_tables import TextTable, print_table
-from .console import Commands, add_command, add_flags, add_home, parties_folder, wide_console
+from .console import TABLE_FLAGS, Commands, add_command, add_flags, add_home, parties_folder, table_meta, wide_console
 
 if TYPE_CHECKING:
     from fate_dp.privacy.auditing.certificate import Certificate
@@ -30,11 +30,9 @@ def add_audit(commands: Commands) -> None:
         "--kind", default="labels", help="labels (for label_flip) or records (for horizontal trainings)"
     )
     command.add_argument("--count", type=int, default=1000, help="how many (1000)")
-    text = "public range of a column's values in made-up records, such as age=18:100; -1.0:1.0 if not given"
-    command.add_argument("--range", metavar="COLUMN=LOW:HIGH", action="append", default=[], help=text)
     command.add_argument("--out", type=Path, required=True, help="where the table with canaries goes")
     add_home(command)
-    add_flags(command, "party", "id")
+    add_flags(command, "party", *TABLE_FLAGS)
     text = "prove from canaries how much a job or a mechanism leaked at least, as a certificate"
     epilog = "Exit status 2: a claim was refuted. A certificate that could not be made is void and says why."
     command = add_command(commands, "audit", text, audit, epilog=epilog)
@@ -56,25 +54,13 @@ def add_audit(commands: Commands) -> None:
 def canaries(options: argparse.Namespace) -> None:
     from ..jobs.canaries import Planting, plant
 
-    ranges = dict(map(named_range, options.range))
-    planting = Planting(options.csv, options.out, options.source, options.kind, options.count, options.id, ranges)
+    meta = table_meta(options)
+    planting = Planting(options.csv, options.out, options.source, options.kind, options.count, meta)
     planted = plant(parties_folder(options), options.party, planting)
     print(
         f"Planted {len(planted.ids)} canaries ({planted.kind}); upload {options.out} as {planted.table_name}. Their coins "
         f"stay with party {options.party}."
     )
-
-
-def named_range(text: str) -> tuple[str, tuple[float, float]]:
-    """``age=18:100``; limits without a point are whole numbers."""
-    name, _, limits = text.rpartition("=")
-    try:
-        low, high = (int(each) if each.lstrip("-").isdecimal() else float(each) for each in limits.split(":"))
-    except ValueError:
-        low, high = 1.0, 0.0
-    if not name or not -math.inf < low <= high < math.inf:
-        raise InvalidArgument.of("--range", text, "COLUMN=LOW:HIGH, two finite numbers")
-    return name, (low, high)
 
 
 def audit(options: argparse.Namespace) -> int:

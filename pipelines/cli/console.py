@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.private_files import HOME_VARIABLE
+from fate_dp.privacy.validation import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from fate_dp.deploy.flow.client import FlowAddress
+
+    from ..jobs.csv_files import TableMeta
 
 # Set where another FATE-Flow than the embedded one is what all commands mean, as in our containers.
 FLOW_VARIABLE = "FATE_DP_FLOW"
@@ -75,12 +78,27 @@ FLAGS: dict[str, dict[str, Any]] = {
     "label": {"help": "name of the label column, at the guest only"},
     "population": {
         "metavar": "NAME",
-        "help": "whom its ids name, as equal ids of one population are one record (records; row numbers have their own)",
+        "help": "whom its ids name, as equal ids of one population are one record (that of all tables, records)",
+    },
+    "encoding": {"help": "of the file; UTF-8, UTF-16 with its mark and GBK are found out"},
+    "delimiter": {"metavar": "CHARACTER", "help": "of its values; found out"},
+    "missing": {"metavar": "CODE,...", "help": "read as missing, too, as blanks, NA, NULL and ? are"},
+    **{
+        name: {"metavar": f"COLUMN={form}", "action": "append", "help": text}
+        for name, (form, text) in {
+            "categories": ("A,B,...", "texts of a column; each becomes its number in this order, from 0"),
+            "special": ("CODE,...", "numbers that are codes, such as income=-999,-1; each gets a bin of its own"),
+            "range": ("LOW:HIGH", "public limits of a column, such as age=18:100, not read off the table"),
+            "unit": ("UNIT", "of a column, for people"),
+        }.items()
     },
     "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},
     "neighbours": {"type": int, "help": "nearest loans that a synthetic one may be drawn towards (5)"},
 }
 """Flags of several commands."""
+
+
+TABLE_FLAGS = ("id", "encoding", "delimiter", "missing", "categories", "special", "range", "unit")
 
 
 def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
@@ -94,6 +112,54 @@ def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of the dataclass `kind` that the command line gave, so that its defaults stand in one place."""
     values = {item.name: getattr(options, item.name, None) for item in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def table_meta(options: argparse.Namespace, label: str | None = None, label_type: str | None = None) -> TableMeta:
+    """How a table in a CSV file is read, and what is known of it: what `TABLE_FLAGS` were given."""
+    from fate_dp.privacy.table_facts import TableFacts
+
+    from ..jobs.csv_files import TableMeta
+
+    facts = TableFacts(
+        population=getattr(options, "population", None),
+        units=_by_column("unit", options.unit, "UNIT", str),
+        ranges=_by_column("range", options.range, "LOW:HIGH", _limits),
+        categories=_by_column("categories", options.categories, "A,B,...", _texts),
+        missing=_texts(options.missing) if options.missing else (),
+        special=_by_column("special", options.special, "CODE,...", _numbers),
+    )
+    return TableMeta(options.id, label, label_type, delimiter=options.delimiter, encoding=options.encoding, facts=facts)
+
+
+Value = TypeVar("Value")
+
+
+def _by_column(flag: str, given: list[str] | None, form: str, read: Callable[[str], Value]) -> dict[str, Value]:
+    """{column: value} of each COLUMN=VALUE."""
+    found = {}
+    for text in given or []:
+        column, _, value = text.rpartition("=")
+        try:
+            if not column or column in found:
+                raise ValueError
+            found[column] = read(value)
+        except ValueError:
+            raise InvalidArgument.of(f"--{flag}", text, f"COLUMN={form}, once for each column") from None
+    return found
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(","))
+
+
+def _numbers(text: str, separator: str = ",") -> tuple[float, ...]:
+    """Numbers without a point are whole ones."""
+    return tuple(int(each) if each.strip(" -").isdecimal() else float(each) for each in text.split(separator))
+
+
+def _limits(text: str) -> tuple[float, float]:
+    low, high = _numbers(text, ":")
+    return low, high
 
 
 class TaskLines:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
+import shutil
 import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from fate_dp.deploy.flow import home_command
-from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_name
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
 from .attack import add_attack
 from .audit import add_audit
 from .check import add_check
 from .console import (
+    TABLE_FLAGS,
     Commands,
     Run,
     TaskLines,
@@ -28,6 +31,7 @@ from .console import (
     parties_folder,
     running_server,
     show_demo,
+    table_meta,
     wide_console,
 )
 from .data import add_prep
@@ -44,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     """Parse, run, and turn a refusal into one sentence on standard error and exit status 1."""
     options = commands.parse_args(arguments)
+    options.words = sys.argv[1:] if arguments is None else arguments
     try:
         status = options.run(options) or 0
         sys.stdout.flush()
@@ -59,8 +64,8 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
         print(refusal, file=sys.stderr)
         return 1
     except OSError as error:
-        # An error of the system names its number; others are bugs and keep their traceback.
-        if error.errno is None:
+        # An error of the system names its number; others, but those of copied folders, are bugs and keep their traceback.
+        if error.errno is None and not isinstance(error, shutil.Error):
             raise
         print(_of_the_system(error), file=sys.stderr)
         return 1
@@ -68,6 +73,8 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
 
 def _of_the_system(error: OSError) -> str:
     """One sentence for a full disk, a missing permission, a folder where a file should be, and their like."""
+    if error.errno is None:
+        return f"A folder cannot be copied: {error.args[0][0][2]}."
     what, reason = error.filename or "A file or a socket", os.strerror(error.errno or 0)
     if isinstance(error, PermissionError):
         return f"{what} is not for this user: {reason}; name another place with --out or --home."
@@ -134,15 +141,11 @@ def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.Argume
 
 def add_upload(commands: Commands) -> None:
     text = "check a CSV file and upload it as a table of a party on this server"
-    command = add(commands, upload, text, "flow", "id", "label", "population")
+    command = add(commands, upload, text, "flow", "label", "population", *TABLE_FLAGS)
     command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
     text = "int32 for classes, float64 for numbers; found out unless given"
     command.add_argument("--label-type", choices=("int32", "float64"), help=text)
-    text = "of a column of texts; each becomes its number in this order, from 0; once for each such column"
-    command.add_argument("--categories", metavar="COLUMN=A,B,...", action="append", default=[], help=text)
-    command.add_argument("--encoding", help="of the file; UTF-8, UTF-16 with its mark and GBK are found out")
-    command.add_argument("--delimiter", metavar="CHARACTER", help="of its values; found out")
     command.add_argument("--party", help="whose table it is; the server's party, or all that it plays, unless given")
 
 
@@ -155,17 +158,22 @@ def add_declare(commands: Commands) -> None:
     command.add_argument("--records", type=int, help="of how many records labels may ever be released under this name")
     text = "the labels in this file need no protection (columns id and COLUMN)"
     command.add_argument("--public", metavar="CSV", type=Path, help=text)
-    command.add_argument("--id", default="id", help="name of the id column in that file (id)")
+    add_flags(command, *TABLE_FLAGS)
 
 
 def add_declare_table(commands: Commands) -> None:
     text = "set caps of a party's table before its first job, whatever columns jobs leave"
-    command = add(commands, declare_table, text, "party", "id", "label", "population")
+    command = add(commands, declare_table, text, "party", "label", "population", *TABLE_FLAGS)
     command.add_argument("csv", type=Path, help="the file that is, or will be, uploaded")
     command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="as what it is uploaded")
-    command.add_argument("--epsilon", type=float, help="largest total epsilon (nats) of private steps on its records")
+    add_caps(command)
+
+
+def add_caps(command: argparse.ArgumentParser) -> None:
+    text = "largest total epsilon (nats) of private steps on its records, replace-one"
+    command.add_argument("--epsilon", type=float, help=text)
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
-    command.add_argument("--scores", type=int, help="at a host: how many models' joint scores the guest may see")
+    command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
     command.add_argument("--losses", type=int, help="at a host: of how many trainings the guest may see losses")
 
 
@@ -176,11 +184,7 @@ def add_cap(commands: Commands) -> None:
     text = "a table as it was uploaded; all unless given"
     command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help=text)
     command.add_argument("--party", help="party id, where several parties have a table of this name")
-    text = "largest total epsilon (nats) of private steps on its records, replace-one"
-    command.add_argument("--epsilon", type=float, help=text)
-    command.add_argument("--delta", type=float, help="delta at which that total is composed")
-    command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
-    command.add_argument("--losses", type=int, help="at a host: of how many trainings the guest may see losses")
+    add_caps(command)
     command.add_argument("--rows", type=int, help="at a host: how many rows it scores for the guest with its weights")
     command.add_argument("--labels", type=float, help="at the guest: largest total epsilon (nats) of its labels")
 
@@ -244,38 +248,22 @@ def demo(options: argparse.Namespace) -> None:
 
 def upload(options: argparse.Namespace) -> None:
     from ..jobs.populations import Owner
-    from ..jobs.upload import TableMeta, upload_table
+    from ..jobs.upload import upload_table
 
     namespace, name = _namespace_and_name(options.table)
+    meta = table_meta(options, options.label, options.label_type)
     address, home = running_server(options)
-    meta = TableMeta(
-        options.id,
-        options.label,
-        options.label_type,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        categories=dict(map(_categories, options.categories)),
-    )
     sentences: list[str] = []
-    owner = Owner(options.party, options.population, sentences.append)
+    owner = Owner(options.party, sentences.append, shlex.join(["fate-dp", *options.words]))
     with TaskLines(wide_console()) as lines:
         progress = partial(lines.task, "upload")
         upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home, owner=owner)
     print(f"Uploaded {options.csv} as {options.table}.", *sentences, sep="\n")
 
 
-def _categories(given: str) -> tuple[str, tuple[str, ...]]:
-    """COLUMN=A,B,C as the column and its categories."""
-    column, _, listed = given.rpartition("=")
-    categories = tuple(each.strip() for each in listed.split(","))
-    if not column or len(set(categories)) < len(categories) or not all(categories):
-        raise InvalidArgument.of("--categories", given, "COLUMN=A,B,... with different categories")
-    return column, categories
-
-
 def _namespace_and_name(table: str) -> tuple[str, str]:
     namespace, _, name = table.partition("/")
-    if not namespace or not name or "/" in name:
+    if not is_name(namespace) or not is_name(name):
         raise InvalidArgument.of("table", table, "NAMESPACE/NAME")
     return namespace, name
 
@@ -313,7 +301,7 @@ def declare(options: argparse.Namespace) -> None:
     folder = parties_folder(options)
     columns = None if options.columns is None else [name.strip() for name in options.columns.split(",")]
     if options.public is not None:
-        party_ledgers.declare_public(folder, options.party, options.source, options.public, options.id)
+        party_ledgers.declare_public(folder, options.party, options.source, options.public, table_meta(options))
     path = party_ledgers.declare(
         folder, options.party, options.source, cap=options.cap, columns=columns, records=options.records
     )
@@ -325,30 +313,30 @@ def declare(options: argparse.Namespace) -> None:
 
 def declare_table(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import NewCaps, make_home
-    from ..jobs.populations import Named
     from ..jobs.populations import declare_table as declare
 
     if options.table is None and options.population is not None:
         raise ValueError(
             "A population belongs to a table; name it, as in `fate-dp declare-table loans.csv bank/loans`."
         )
-    named = options.table and Named("/".join(_namespace_and_name(options.table)), options.population)
+    table = options.table and "/".join(_namespace_and_name(options.table))
     home = make_home(parties_folder(options), options.party)
     caps = NewCaps(options.epsilon, options.delta, options.scores, options.losses)
-    name = declare(home, options.csv, named, id_name=options.id, label=options.label, caps=caps)
+    name = declare(home, options.csv, table, table_meta(options, options.label), caps)
     print(f"Declared {name}, the table {options.csv}, in {home}.")
 
 
-def cap(options: argparse.Namespace) -> None:
-    """Show the caps of one table or of all, after setting those that are given."""
+def cap(options: argparse.Namespace) -> int:
+    """Show the caps of one table or of all, after setting those that are given; 1 where no party has a home."""
+    from fate_dp.privacy.private_files import party_ids
+
     from ..jobs import table_caps
     from ..jobs.party_ledgers import NewCaps
 
     folder = parties_folder(options)
     caps = NewCaps(options.epsilon, options.delta, options.scores, options.losses, options.rows, options.labels)
     if options.table is not None:
-        uploaded = partial(_uploaded_columns, options)
-        tables = [table_caps.table_of(folder, options.table, options.party, uploaded)]
+        tables = [table_caps.table_of(folder, options.table, options.party)]
     elif caps.are_given:
         raise ValueError("A cap belongs to a table; name it, as in `fate-dp cap bank/loans --epsilon 3`.")
     else:
@@ -358,30 +346,14 @@ def cap(options: argparse.Namespace) -> None:
     lines = [{**asdict(line), "left": line.left} for table in tables for line in table_caps.lines_of(table)]
     if options.json:
         print(json.dumps(lines, indent=2))
-        return
+        return 0 if lines or party_ids(folder) else 1
     if lines:
         title = "Caps of tables; tables with records in common count together"
         print_table(wide_console(), title, cap_table(lines))
     else:
-        print("No table is known: no job has read one, and no label source is declared.")
+        print(f"No table is known to the parties in {folder}: no job has read one, and no label source is declared.")
     set_now = [f"Set the caps of {table.table} at party {table.party}." for table in tables if caps.are_given]
     smaller = [table_caps.smaller_cap_elsewhere(table, caps) for table in tables]
     for sentence in filter(None, [*set_now, *smaller, *map(table_caps.counted_together, tables)]):
         print(sentence)
-
-
-def _uploaded_columns(options: argparse.Namespace, table: str) -> list[str] | None:
-    """Features of an uploaded table as FATE-Flow tells them; None where it has none of this name, or does not run."""
-    from ..jobs.flow import FlowUnavailable, connect, resolve_flow
-
-    try:
-        client = connect(resolve_flow(options.flow, options.home))
-    except FlowUnavailable:
-        if options.flow is not None:
-            raise
-        return None
-    namespace, _, name = table.partition("/")
-    answer = client.table.query(namespace=namespace, name=name)
-    meta = (answer.get("data") or {}).get("meta") or {}
-    fields = (meta.get("schema_meta") or {}).get("fields") or []
-    return [field["name"] for field in fields if field.get("property") == "column"] or None
+    return 0 if lines or party_ids(folder) else 1

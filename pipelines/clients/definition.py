@@ -17,9 +17,9 @@ import yaml
 from fate_client.pipeline.components.component_base import Component
 from fate_client.pipeline.conf.types import PlaceHolder
 
-from fate_dp.components.common.parameters import Parameter, parameters_of, plain, settings_of
+from fate_dp.components.common.parameters import Parameter, parameters_of, settings_of
 from fate_dp.components.common.vocabulary import refuse_old_names
-from fate_dp.privacy.declared import YamlReader
+from fate_dp.privacy.declared import YamlReader, plain
 
 
 class DeclaredTask(Component):

@@ -169,7 +169,7 @@ def run_demo(run: Run) -> dict[str, Any]:
     begin = time.monotonic()
     manifest = upload_data(run)
     copy = run.data / f"{PUBLIC_COPY}.csv"
-    declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy)
+    declare_public(run.guest.parties_folder, run.parties.guest, PUBLIC.label_source(), copy, TableMeta())
     trained, baseline = run.together(
         partial(train_and_predict, run, "private", TrainingPlan(run.parties, PRIVATE, EPSILON, SCORED)),
         partial(train_and_predict, run, "not private", TrainingPlan(run.parties, PUBLIC, None, TRAINING)),

@@ -12,8 +12,7 @@ leave it as counts alone. Canaries of a table are made once: coins that were tos
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from fate_dp.privacy.noise.stream import Rng, open_stream, uniform_below
 from fate_dp.privacy.private_files import CANARIES_FOLDER, atomic_write, publish_if_absent
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 
+from .csv_files import TableMeta, read_csv_file
 from .party_ledgers import make_home
 
 SCHEMA = 1
@@ -74,7 +74,7 @@ class Canaries:
 class Planting:
     """What is planted where: ``count`` coins in the table ``csv``, which goes to ``out`` with its canaries.
 
-    ``ranges`` say for ``records``, by column, what values are drawn from: lowest and highest, of whole numbers if both are
+    The ranges of ``meta`` say for ``records``, by column, what values are drawn from: lowest and highest, of whole numbers if both are
     whole (int), `UNNAMED` for other columns. They must not be read off the table.
     """
 
@@ -83,8 +83,7 @@ class Planting:
     source: str
     kind: str = Kind.LABELS
     count: int = 1000
-    id_name: str = "id"
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    meta: TableMeta = TableMeta()
 
 
 def file_of(home: Path, table: str) -> Path:
@@ -97,8 +96,6 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
 
     Coins come from ``rng``, None for the operating system's entropy.
     """
-    from .csv_files import TableMeta, read_csv_file
-
     check_source(planting.source)
     one_of("kind", planting.kind, tuple(Kind))
     whole("count", planting.count, MIN_CANARIES)
@@ -108,7 +105,7 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
         raise InvalidArgument(f"{kept} exists: canaries of a table are made once, before any job reads it.")
     before = hash_of(planting.csv)
     label = planting.source.rpartition("/")[2]
-    table = read_csv_file(planting.csv, TableMeta(planting.id_name, label)).frame
+    table = read_csv_file(planting.csv, replace(planting.meta, label_name=label)).frame
     make = _label_canaries if planting.kind == Kind.LABELS else _record_canaries
     changed, found = make(table, planting, label, open_stream(rng))
     atomic_write(planting.out, changed.to_csv(index=False))
@@ -128,7 +125,7 @@ def _label_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tup
     changed.loc[places, label] = labels
     return changed, {
         "kind": str(Kind.LABELS),
-        "ids": tuple(table[planting.id_name].iloc[places]),
+        "ids": tuple(table[planting.meta.id_name].iloc[places]),
         "coins": tuple(coins.tolist()),
         "classes": classes,
         "columns": (),
@@ -141,15 +138,13 @@ def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tu
     import pandas
 
     classes, count = _classes(table, label), planting.count
-    columns = [name for name in table if name not in (planting.id_name, label)]
-    unknown = sorted(set(planting.ranges) - set(columns))
-    if unknown:
-        raise InvalidArgument(f"ranges must name feature columns of {planting.csv}, got {unknown[0]!r}. Leave it out.")
-    made = {name: _drawn(planting.ranges.get(name, UNNAMED), count, rng) for name in columns}
+    id_name, ranges = planting.meta.id_name, planting.meta.facts.ranges
+    columns = [name for name in table if name not in (id_name, label)]
+    made = {name: _drawn(ranges.get(name, UNNAMED), count, rng) for name in columns}
     labels = [classes[int(coin > 0)] for coin in fair_coins(count, rng)]
     ids = [f"{PREFIX}{open_stream(rng).integer(64):016x}" for _ in range(count)]
     coins = fair_coins(count, rng)
-    drawn = pandas.DataFrame({planting.id_name: ids, **made, label: labels})[list(table)]
+    drawn = pandas.DataFrame({id_name: ids, **made, label: labels})[list(table)]
     changed = pandas.concat([table, drawn[coins > 0]], ignore_index=True)
     # In a secret order: a position would tell canaries from people.
     changed = changed.iloc[_places(len(changed), len(changed), rng)]

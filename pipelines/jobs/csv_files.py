@@ -10,23 +10,26 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pandas
 
+from fate_dp.privacy.table_facts import BY_COLUMN, TableFacts
 from fate_dp.privacy.validation import InvalidArgument
 
 WHOLE, NUMBER = "int32", "float64"
 WHOLE_TYPES = (WHOLE, "int64", "long", "int")
 MISSING_VALUES = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?", ".", "-", "--"))
 MISSING = "NaN"
+WITH_BINS = "dp_binning, dp_scorecard and dp_homo_gbdt"
 BOOLEANS = {"true": "1", "false": "0"}
 RESERVED = ("sample_id", "extend_sid")
 DELIMITERS = (",", ";", "\t", "|")
@@ -53,7 +56,7 @@ class TableMeta:
         delimiter: one character.
         least_classes: different labels that must occur; 1 for a table that is only predicted.
         encoding: as Python names it.
-        categories: {column of texts: its categories}; each becomes its number in this order, from 0.
+        facts: what else is known of its columns; of texts, each becomes the number of its category, from 0.
     """
 
     id_name: str = "id"
@@ -63,7 +66,7 @@ class TableMeta:
     delimiter: str | None = None
     least_classes: int = 2
     encoding: str | None = None
-    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: TableFacts = TableFacts()
 
     def for_fate(self) -> dict[str, Any]:
         """The metadata keys of FATE-Flow's upload; the sample id is made by FATE, row by row."""
@@ -75,12 +78,13 @@ class TableMeta:
 
 @dataclass(frozen=True)
 class CsvTable:
-    """The file's rows as texts: trimmed ids, labels and plain numbers, ``NaN`` where a feature is missing."""
+    """The file's rows as texts: trimmed ids, labels and plain numbers, ``NaN`` where a feature is missing; ids as written, too."""
 
     path: Path
     frame: pandas.DataFrame
     meta: TableMeta
     notes: tuple[str, ...]
+    written_ids: pandas.Series
 
     @property
     def ids(self) -> pandas.Series:
@@ -120,6 +124,8 @@ class _Reading:
 
     def __init__(self, path: Path, meta: TableMeta) -> None:
         self.path, self.meta = path, meta
+        self.missing = MISSING_VALUES | {code.lower() for code in meta.facts.missing}
+        self.units = dict(meta.facts.units)
         self.faults: list[str] = []
         self.notes: list[str] = []
         self.decimal_comma = False
@@ -141,8 +147,9 @@ class _Reading:
         if self.meta.label_name is not None:
             numbers[self.meta.label_name], label_type = self._labels(numbers[self.meta.label_name])
         self._stop_if_faulty()
-        found = replace(self.meta, label_type=label_type)
-        return CsvTable(self.path, pandas.DataFrame(numbers).reset_index(drop=True), found, tuple(self.notes))
+        found = replace(self.meta, label_type=label_type, facts=replace(self.meta.facts, units=self.units))
+        table = pandas.DataFrame(numbers).reset_index(drop=True)
+        return CsvTable(self.path, table, found, tuple(self.notes), frame[self.meta.id_name])
 
     def _stop_if_faulty(self) -> None:
         if self.faults:
@@ -218,7 +225,12 @@ class _Reading:
             if not name:
                 self.faults.append(f"column {place + 1} has no name; name it, or take it out of the file.")
         frame = frame.iloc[:, kept]
-        columns = list(frame.columns)
+        self._check_names(list(frame.columns))
+        if frame.empty:
+            self.faults.append("it has no rows.")
+        return frame
+
+    def _check_names(self, columns: list[str]) -> None:
         for name, count in Counter(columns).items():
             if re.search(r"[\r\n]", name):
                 self.faults.append(f"the column {name!r} has a line break in its name; take it out.")
@@ -233,14 +245,11 @@ class _Reading:
             )
         if self.meta.label_name not in (None, *columns):
             self.faults.append(f"it has no label column {self.meta.label_name!r}; its columns are {listed}.")
-        unknown = sorted(set(self.meta.categories) - set(columns))
-        if unknown:
-            self.faults.append(
-                f"it has no column {unknown[0]!r}, of which categories are given; its columns are {listed}."
-            )
-        if frame.empty:
-            self.faults.append("it has no rows.")
-        return frame
+        for about, name in [(each, name) for each in BY_COLUMN for name in getattr(self.meta.facts, each)]:
+            if name not in columns:
+                self.faults.append(f"it has no column {name!r}, of which {about} are given; its columns are {listed}.")
+            elif name in (self.meta.id_name, self.meta.label_name) and about != "units":
+                self.faults.append(f"the column {name!r}, of which {about} are given, is no feature; leave them out.")
 
     def _is_left_out(self, place: int, values: pandas.Series) -> bool:
         """Whether a column without a name is no column: blanks behind a last separator, or a saved index."""
@@ -257,16 +266,34 @@ class _Reading:
             values = frame[name].str.strip()
             if name == self.meta.id_name:
                 yield name, self._ids(values, frame[name])
-            elif name in self.meta.categories:
+            elif name in self.meta.facts.categories:
                 yield name, self._categories(values)
             else:
-                yield name, self._numbers(values)
+                yield name, self._compared_with_facts(self._numbers(values))
+
+    def _compared_with_facts(self, numbers: pandas.Series) -> pandas.Series:
+        """Say how many values are special, and where most lie outside the column's range, which a wrong unit would do."""
+        name, facts = str(numbers.name), self.meta.facts
+        if name not in facts.special.keys() | facts.ranges.keys():
+            return numbers
+        found = pandas.to_numeric(numbers, errors="coerce").astype(float)
+        special = found.isin(facts.special.get(name, ()))
+        if special.any():
+            self.notes.append(f"{name}: {special.sum()} special values, for which {WITH_BINS} have bins of their own.")
+        low, high = facts.ranges.get(name, (-math.inf, math.inf))
+        measured = found[~special].dropna()
+        outside = (~measured.between(low, high)).sum()
+        if 2 * outside > len(measured):
+            self.notes.append(
+                f"{name}: {outside} of {len(measured)} values lie outside {low:g} to {high:g}; is it in another unit?"
+            )
+        return numbers
 
     def _refuse_dotted_thousands(self, frame: pandas.DataFrame) -> None:
         for name in frame.columns.drop(self.meta.id_name):
             written = frame[name].str.strip()
             dotted = written.str.fullmatch(DOTTED_THOUSANDS)
-            if dotted.any() and name not in self.meta.categories:
+            if dotted.any() and name not in self.meta.facts.categories:
                 line = dotted.idxmax()
                 self.faults.append(
                     f"line {line} has {written[line]!r} as {name!r}; other columns have decimal commas, so write thousands "
@@ -288,8 +315,8 @@ class _Reading:
         return ids
 
     def _categories(self, values: pandas.Series) -> pandas.Series:
-        numbers = {category: str(number) for number, category in enumerate(self.meta.categories[values.name])}
-        codes = values.map(numbers).where(~values.str.lower().isin(MISSING_VALUES) | values.isin(numbers), MISSING)
+        numbers = {category: str(number) for number, category in enumerate(self.meta.facts.categories[values.name])}
+        codes = values.map(numbers).where(~values.str.lower().isin(self.missing) | values.isin(numbers), MISSING)
         wrong = codes.isna()
         if wrong.any():
             line = wrong.idxmax()
@@ -300,17 +327,17 @@ class _Reading:
 
     def _numbers(self, values: pandas.Series) -> pandas.Series:
         """The column as plain numbers, or a fault for what is none."""
-        if numpy.isfinite(pandas.to_numeric(values, errors="coerce")).all():
+        missing = values.str.lower().isin(self.missing)
+        if numpy.isfinite(pandas.to_numeric(values, errors="coerce")).all() and not missing.any():
             return values
-        missing = values.str.lower().isin(MISSING_VALUES)
         plain = self._plain(values.where(~missing, MISSING))
         wrong = ~missing & ~numpy.isfinite(pandas.to_numeric(plain, errors="coerce"))
         if wrong.any():
             self._refuse_texts(values, wrong, missing)
         if missing.any() and values.name != self.meta.label_name:
             self.notes.append(
-                f"{values.name}: {missing.sum()} missing values, for which dp_binning, dp_scorecard and dp_homo_gbdt have a bin; "
-                "other trainings refuse them."
+                f"{values.name}: {missing.sum()} missing values, for which {WITH_BINS} have a bin; other trainings refuse "
+                "them."
             )
         return plain
 
@@ -325,6 +352,7 @@ class _Reading:
             return values.where(values == MISSING, values.str.lower().map(BOOLEANS))
         if written.str.fullmatch(PERCENT).all():
             self.notes.append(f"{values.name}: in percent, signs left out; 5 % is 5.")
+            self.units.setdefault(str(values.name), "percent")
             values = values.str.rstrip("% ")
             odd = _not_numbers(values)
         if self.delimiter != "," and odd.str.fullmatch(DECIMAL_COMMA).all() and not odd.str.fullmatch(THOUSANDS).all():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, fields
+import shlex
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fate_dp.components.common.charges import PartyHome, label_cap
 from fate_dp.privacy import BudgetCap, InvalidPolicy, LedgerUnavailable
@@ -16,7 +17,10 @@ from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
-from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero
+from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument, check_delta_or_zero
+
+if TYPE_CHECKING:
+    from .csv_files import TableMeta
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def label_budget(parties_folder: AnyPath, party_id: str, source: str) -> tuple[f
     policy = home.policy
     if not policy.is_declared(source):
         raise InvalidPolicy(
-            f"Party {party_id} has not declared the label source {source}; `fate-dp declare {source}` does."
+            f"Party {party_id} has not declared the label source {source}; `fate-dp declare {shlex.quote(source)}` does."
         )
     if not has_ledger(home):
         return policy.label_cap(source), 0.0
@@ -133,17 +137,21 @@ def spent_on_labels(home: PartyHome, account: str) -> tuple[BudgetCap, float, fl
 
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:
     """A party's home, made for its owner's eyes only where it does not exist."""
+    if not PARTY_ID.fullmatch(party_id):
+        raise InvalidArgument.of(
+            "party id", party_id, "up to 64 letters from A to z, digits and underscores, as FATE's"
+        )
     home = party_folder(parties_folder, party_id)
     make_closed_folder(home)
     return home
 
 
-def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, id_name: str = "id") -> None:
+def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file: AnyPath, meta: TableMeta) -> None:
     """Declare that the labels of a CSV file need no protection, under the source that its upload will have."""
-    from .csv_files import TableMeta, read_csv_file
+    from .csv_files import read_csv_file
 
     label = source.rpartition("/")[2]
-    table = read_csv_file(csv_file, TableMeta(id_name, label))
+    table = read_csv_file(csv_file, replace(meta, label_name=label))
     declare_public_labels(make_home(parties_folder, party_id), source, table.ids, table.frame[label])
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from fate_dp.privacy.ledger.history import SpentAt
 from fate_dp.privacy.ledger.labels import ROUNDING
 from fate_dp.privacy.ledger.policy import DEFAULT_LOSS_CAP, NUMBERED_COLUMNS, declare_caps, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE, AnyPath
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.table_facts import TableFacts
+from fate_dp.privacy.validation import InvalidArgument, is_name
 
 from .party_ledgers import NewCaps, has_ledger, home_at, homes_of, make_home, spent_on_labels
 
-TABLE = re.compile(r"[^/\s]+/[^/\s]+")
 STEPS = "private steps, epsilon"
 TRAININGS = "trainings whose losses were shown"
 
@@ -96,13 +96,10 @@ def charged_tables(folder: AnyPath, party: str, totals: list[dict[str, Any]]) ->
     return [*known, *others]
 
 
-def table_of(
-    folder: AnyPath, table: str, party: str | None, uploaded_columns: Callable[[str], list[str] | None]
-) -> PartyTable:
+def table_of(folder: AnyPath, table: str, party: str | None) -> PartyTable:
     """The one table of that name, ``namespace/name``, or a dataset's own name as the ledger shows it for lack of one.
 
-    ``uploaded_columns`` gives the features of a table by its name, None where FATE-Flow has none or does not run; it is
-    asked only for a table that no job has read. Raises InvalidArgument where there is none, or several parties have one.
+    Raises InvalidArgument where no job has read such a table and none was uploaded, or several parties have one.
     """
     whom = "any party with a home here" if party is None else f"party {party}"
     if re.fullmatch(NUMBERED_COLUMNS, table):
@@ -112,17 +109,17 @@ def table_of(
             raise InvalidArgument(f"The dataset {table} is unknown to the ledger of {whom}.")
         reader = str(_only(table, readers, party))
         return PartyTable(reader, table, homes[reader], (table,))
-    if not TABLE.fullmatch(table):
+    if not all(map(is_name, table.split("/", 1))) or "/" not in table:
         raise InvalidArgument.of("table", table, "NAMESPACE/NAME, as it was uploaded")
     known = [found for found in known_tables(folder, party) if found.table == table]
     owner = _only(table, [found.party for found in known], party)
     if known and known[0].datasets:
         return known[0]
-    columns = uploaded_columns(table)
+    said = [home.policy.tables.get(table, TableFacts()).features for home in homes_of(folder, owner or party).values()]
+    columns = next(filter(None, said), None)
     if columns is None and not known:
         raise InvalidArgument(
-            f"The table {table} is unknown: no job of {whom} has read it, and no FATE-Flow that runs here has it; "
-            "check the name, or name the server with --flow."
+            f"The table {table} is unknown: no job of {whom} has read it, and `fate-dp upload` did not send it; check the name."
         )
     if owner is None:
         raise InvalidArgument(f"No job has read the table {table} yet; say with --party whose it is.")
@@ -251,15 +248,15 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
         if len(table.sources) != 1:
             raise InvalidPolicy(
                 f"The table {table.table} has {len(table.sources)} declared label sources at party {table.party}; set the cap "
-                f"of one with `fate-dp declare {table.table}/COLUMN --cap EPSILON`."
+                f"of one with `fate-dp declare {shlex.quote(table.table)}/COLUMN --cap EPSILON`."
             )
         spent = ledger.spent_of_labels(table.sources[0], policy.label_delta)
         _refuse_below(table, "--labels", caps.labels, spent, "epsilon {:g} of its labels")
     others = (caps.epsilon, caps.delta, caps.scores, caps.losses, caps.rows)
     if not table.datasets and any(value is not None for value in others):
         raise InvalidPolicy(
-            f"No job has read the table {table.table} yet and FATE-Flow does not run here, so that its columns are unknown; "
-            "start it with `fate-dp up`, or use `fate-dp declare-table FILE`."
+            f"No job has read the table {table.table} yet and `fate-dp upload` did not send it, so that its columns are unknown; "
+            "use `fate-dp declare-table FILE`."
         )
     for dataset in table.datasets:
         held = policy.dataset_cap(dataset, [dataset])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 
+from fate_dp.data_prep.lending_club.columns import ID, LABEL
 from fate_dp.data_prep.lending_club.written import verify
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.validation import InvalidArgument
@@ -39,7 +39,7 @@ def upload_table(
     """
     table = check_table(csv_file, meta)
     client = connect(address, patience=UPLOAD_SECONDS)
-    owner.declare(client, home, f"{namespace}/{name}", meta.label_name, table.ids)
+    owner.declare(client, home, f"{namespace}/{name}", table)
     with TemporaryDirectory(prefix="fate-dp-upload-") as folder:
         written = Path(folder) / "table.csv"
         response = client.data.upload_file(
@@ -94,20 +94,9 @@ def upload_prepared(
     folder = Path(folder)
     files = verify(folder)["files"]
     tables = {path: entry for path, entry in files.items() if "table" in entry}
-    # All of them before the first upload: a job needs every table.
-    metas = {path: read_meta(folder / entry["meta"]) for path, entry in tables.items()}
     for path, entry in tables.items():
         name, owner = entry["table"], Owner(entry.get("party_id"), tell=tell)
         told = partial(progress, name)
-        upload_table(address, folder / path, namespace, name, metas[path], home=home, progress=told, owner=owner)
+        meta = TableMeta(ID, LABEL if LABEL in entry["columns"] else None)
+        upload_table(address, folder / path, namespace, name, meta, home=home, progress=told, owner=owner)
     return {path: entry["table"] for path, entry in tables.items()}
-
-
-def read_meta(path: Path) -> TableMeta:
-    """The metadata that was written beside a table."""
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        label = meta.get("label_name"), meta.get("label_type", TableMeta.label_type)
-        return TableMeta(meta["match_id_name"], *label, meta["dtype"], meta["delimiter"])
-    except (ValueError, KeyError) as error:
-        raise InvalidArgument(f"{path} is no upload metadata; prepare the loans again.") from error

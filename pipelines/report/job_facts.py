@@ -8,7 +8,6 @@ even where one server plays all parties. A report of several parties (`job_docum
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -22,7 +21,7 @@ from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, trace
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.privacy.private_files import AnyPath
-from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument
 
 from ..jobs.flow import connect, fate_version
 from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_traceback, query_tasks, raised_sentence, task_metrics
@@ -33,7 +32,6 @@ from .job_ledger import PartyLedger, ledger_of
 from .job_noise import Noise, noise_of
 
 SCHEMA = "fate-dp/job-report/2"
-PARTY_ID = re.compile(r"[A-Za-z0-9_-]+")
 LOCAL_ROLES = ("guest", "host", "arbiter", "local")
 NEVER_RAN = ("waiting", "ready")
 CHARGED_AT_GUEST = ("label_flip", "label_count")

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hmac
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal, localcontext
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,24 @@ if TYPE_CHECKING:
 
 TAG_BYTES = 16
 DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+class PartyKey(bytes):
+    """A party's secret key, which knows records that were released under ids with blanks at their ends.
+
+    Uploads trim ids, and a record must keep the draws and the budget that it had before they did. ``blanks`` are {tag of the
+    trimmed id: (blanks before it, blanks behind it)}.
+    """
+
+    blanks: Mapping[bytes, tuple[str, str]] = MappingProxyType({})
+
+
+def _as_released(match_ids: Iterable[object], key: bytes, source: str) -> Iterable[object]:
+    if not isinstance(key, PartyKey) or not key.blanks:
+        return match_ids
+    listed = [str(match_id) for match_id in match_ids]
+    tags = record_tags(listed, bytes(key), source)
+    return [match_id.join(key.blanks.get(tag, ("", ""))) for match_id, tag in zip(listed, tags)]
 
 
 def flip_labels(
@@ -53,7 +72,8 @@ def flip_labels(
     threshold = _keep_threshold(epsilon, classes)
     prefix = _encode("label flip", source, repr(check_epsilon(epsilon)), str(classes))
     flipped = np.empty(len(labels), dtype=np.int64)
-    for position, (match_id, label) in enumerate(zip(match_ids, labels.tolist(), strict=True)):
+    known = _as_released(match_ids, key, source)
+    for position, (match_id, label) in enumerate(zip(known, labels.tolist(), strict=True)):
         draw = _keyed(key, prefix, match_id)
         if int.from_bytes(draw[:8], "big") < threshold:
             flipped[position] = label
@@ -79,8 +99,8 @@ def noisy_numbers(
     numbers = (law.epsilon, law.low, law.high, law.points, law.window)
     prefix = _encode("label noise", source, *map(repr, numbers))
     threshold, values = law.inside_coin(), law.values()
-    noisy = np.empty(len(below))
-    for position, (match_id, index, up) in enumerate(zip(match_ids, below.tolist(), above.tolist(), strict=True)):
+    noisy, known = np.empty(len(below)), _as_released(match_ids, key, source)
+    for position, (match_id, index, up) in enumerate(zip(known, below.tolist(), above.tolist(), strict=True)):
         draw = _keyed(key, prefix, match_id)
         index += int.from_bytes(draw[:8], "big") * 2.0**-64 < up
         inside = int.from_bytes(draw[8:16], "big") < threshold
@@ -92,13 +112,13 @@ def noisy_numbers(
 def record_tags(match_ids: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """Secret names of records in a ledger: one 16-byte tag per match id, the same for every epsilon."""
     prefix = _encode("record tag", source)
-    return [_keyed(key, prefix, match_id)[:TAG_BYTES] for match_id in match_ids]
+    return [_keyed(key, prefix, match_id)[:TAG_BYTES] for match_id in _as_released(match_ids, key, source)]
 
 
 def label_tags(match_ids: Iterable[object], label_texts: Iterable[object], key: bytes, source: str) -> list[bytes]:
     """16-byte commitments to the true label of each record, bound to its match id, so that a change is noticed."""
     prefix = _encode("label tag", source)
-    pairs = zip(match_ids, label_texts, strict=True)
+    pairs = zip(_as_released(match_ids, key, source), label_texts, strict=True)
     return [_keyed(key, prefix, match_id, canonical_label(label))[:TAG_BYTES] for match_id, label in pairs]
 
 

@@ -88,6 +88,9 @@ FROM_VERSION_5 = (
         SELECT subject, (SELECT max(number) FROM family) - row_number() OVER () + 1, 'version 5'
         FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
     "DROP TABLE label_record",
+    # Ids were not trimmed then: tags of trimmed ones whose records this ledger knows with blanks at their ends alone.
+    """CREATE TABLE id_blanks (
+        id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID""",
     "UPDATE ledger_version SET version = 6",
 )
 

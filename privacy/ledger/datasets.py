@@ -12,6 +12,7 @@ under this one; and what an earlier version remembered, by columns only, joins w
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from collections.abc import Iterable
 from itertools import count
@@ -109,6 +110,27 @@ class DatasetLedger(Chapter):
             connection.execute("INSERT OR IGNORE INTO family_record SELECT record, ? FROM temp.staged", (family,))
         return name
 
+    def keep_blanks(self, ids: Iterable[tuple[bytes, bytes, str, str]], source: str) -> None:
+        """Remember which records this ledger knows under ids with blanks at their ends alone.
+
+        ``ids`` are (tag with blanks, tag without them, blanks before the id, blanks behind it), tags of ``source``: a label
+        source, a population's name, or that of training records.
+        """
+        staged = {"written": bytes, "id_tag": bytes, "before": str, "behind": str}
+        with self._database.staged(staged, ids, "IMMEDIATE", repeated=True) as (connection, _):
+            known, trimmed = (KNOWN_RECORD.format(tag=tag) for tag in ("written", "id_tag"))
+            statement = (
+                f"INSERT OR IGNORE INTO id_blanks SELECT id_tag, before, behind FROM temp.staged WHERE ({known})"
+            )
+            connection.execute(f"{statement} AND NOT ({trimmed})", {"source": source})
+
+    def blanks(self) -> dict[bytes, tuple[str, str]] | None:
+        """What `keep_blanks` remembered, as `PartyKey` takes it; None for a ledger that never knew ids with blanks."""
+        if not self._database.fetch("SELECT 1 FROM sqlite_master WHERE name = 'id_blanks'"):
+            return None
+        rows = self._database.fetch("SELECT id_tag, before, behind FROM id_blanks")
+        return {tag: (before, behind) for tag, before, behind in rows}
+
     def remember_weights(self, dataset: str, columns: Iterable[str]) -> None:
         """Remember which columns a model's weights, whose ``dataset`` begins with ``WEIGHTS``, belong to."""
         with self._database.writing() as connection:
@@ -142,6 +164,14 @@ class DatasetLedger(Chapter):
             return cap_command(connection, dataset, option)
 
 
+KNOWN_RECORD = """
+    EXISTS (SELECT 1 FROM family_record WHERE record = staged.{tag})
+    OR EXISTS (SELECT 1 FROM (SELECT DISTINCT key_id FROM entry WHERE subject = :source) e
+        CROSS JOIN true_label t ON t.source = :source AND t.key_id = e.key_id AND t.id_tag = staged.{tag})
+    OR EXISTS (SELECT 1 FROM (SELECT DISTINCT dataset FROM dataset_column) d
+        CROSS JOIN training_record r ON r.dataset = d.dataset AND r.id_tag = staged.{tag})"""
+
+
 def called(connection: sqlite3.Connection, dataset: str) -> str:
     """The dataset, or the account of labels, for a sentence: its tables where they are known, else its own name."""
     if is_source(dataset):
@@ -155,10 +185,10 @@ def called(connection: sqlite3.Connection, dataset: str) -> str:
 def cap_command(connection: sqlite3.Connection, dataset: str, option: str) -> str:
     """The command with which an operator changes a cap of the dataset; ``option`` names the cap."""
     if is_source(dataset):
-        return f"fate-dp cap {dataset.rpartition('/')[0]} {option}"
+        return f"fate-dp cap {shlex.quote(dataset.rpartition('/')[0])} {option}"
     dataset = dataset.removeprefix(LABELS)
     tables = _tables(connection, dataset)
-    return f"fate-dp cap {tables[0] if tables else dataset.removeprefix(WEIGHTS)} {option}"
+    return f"fate-dp cap {shlex.quote(tables[0] if tables else dataset.removeprefix(WEIGHTS))} {option}"
 
 
 def datasets_of_other_keys(connection: sqlite3.Connection, dataset: str, key_id: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -316,7 +317,7 @@ def _refuse_beyond_cap(
         raise BudgetExceeded(
             f"The label source {entry.subject} has spent epsilon {spent_before:g}, this job asks for "
             f"{entry.epsilon:g} (total {total:g}), and the cap is {cap:g}; the guest's operator changes that with "
-            f"`fate-dp cap {entry.subject.rpartition('/')[0]} --labels EPSILON`."
+            f"`fate-dp cap {shlex.quote(entry.subject.rpartition('/')[0])} --labels EPSILON`."
         )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..events import OBSERVERS, UNITS, InvalidEvent, check_relation
-from ..labels.flips import canonical_label, record_tags
+from ..labels.flips import PartyKey, canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
 from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of, refusal
@@ -156,6 +156,14 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         return known_total_of(charged, TotalsView(unit, relation, observer), delta)
 
 
+def party_key(home: Path) -> PartyKey:
+    """The key of the party whose home this is, made on first use, with what its ledger knows of ids with blanks."""
+    key = PartyKey(load_or_create_key(home / KEY_FILE))
+    if (home / LEDGER_FILE).exists():
+        key.blanks = Ledger(home / LEDGER_FILE).blanks() or {}
+    return key
+
+
 def declare_public_labels(
     home: str | os.PathLike[str], source: str, match_ids: Iterable[object], labels: Iterable[object]
 ) -> None:
@@ -165,7 +173,7 @@ def declare_public_labels(
     `InvalidPolicy`, `InvalidArgument` and `LedgerError` mean that nothing was declared.
     """
     home = Path(home)
-    key = load_or_create_key(home / KEY_FILE)
+    key = party_key(home)
     rows = zip(record_tags(map(str, match_ids), key, source), map(canonical_label, labels), strict=True)
     Ledger(home / LEDGER_FILE).register_public(source=source, key_id=key_id(key), rows=rows)
     declare_source(home / POLICY_FILE, source, public=True)

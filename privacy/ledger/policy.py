@@ -15,7 +15,8 @@
     few_valued_scores: [columns:0123456789abcdef]   # a host's tables whose joint scores may show columns of few values
     foreign_jobs: [upload]            # what jobs of other parties may do here beside computing: components, engine_run
     job_check: warn                   # of a job that leaks labels: refuse (the default), warn or off
-    populations: {namespace/name: shops}   # whom the ids of a table name; equal ids of one population are one record
+    tables:                           # what `TableFacts` says of each uploaded table
+      namespace/name: {population: shops, special: {income: [-999]}, ranges: {age: [18, 100]}}
     record_views: [coordinated_lr]    # components whose tasks keep what this party receives, or true for all; default none
     record_bytes: 67108864            # largest file of one task, of what it received
 
@@ -39,9 +40,10 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ..declared import YamlReader
+from ..declared import YamlReader, plain
 from ..private_files import AnyPath, publish_if_absent, replace_file
-from ..validation import DEFAULT_DELTA, positive, refusal, whole
+from ..table_facts import TableFacts
+from ..validation import DEFAULT_DELTA, InvalidArgument, is_name, positive, refusal, whole
 from .database import WEIGHTS
 from .datasets import NUMBERED, base_name, is_source
 from .entries import BudgetCap
@@ -112,7 +114,7 @@ class Policy:
     default_dataset_cap: BudgetCap = DEFAULT_DATASET_CAP
     dataset_caps: Mapping[str, BudgetCap] = field(default_factory=dict)
     model_modules: Mapping[str, str] = field(default_factory=dict)
-    populations: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, TableFacts] = field(default_factory=dict)
     few_valued_scores: frozenset[str] = frozenset()
     foreign_jobs: frozenset[str] = frozenset()
     job_check: str = REFUSE
@@ -121,9 +123,18 @@ class Policy:
 
     def populations_of(self, tables: Collection[str] | None) -> frozenset[str]:
         """Whom the ids of these tables, ``namespace/name``, may name; None, or a table that nobody declared: anybody."""
-        if tables and self.populations.keys() >= set(tables):
-            return frozenset(self.populations[table] for table in tables)
-        return frozenset((RECORDS, *self.populations.values()))
+        named = {table: facts.population for table, facts in self.tables.items() if facts.population is not None}
+        if tables and named.keys() >= set(tables):
+            return frozenset(named[table] for table in tables)
+        return frozenset((RECORDS, *named.values()))
+
+    def special_values_of(self, tables: Collection[str] | None) -> dict[str, tuple[float, ...]]:
+        """{column: its special values} of all these tables, ``namespace/name``; none where it is not known which they are."""
+        found: dict[str, tuple[float, ...]] = {}
+        for table in self.tables.keys() & set(tables or ()):
+            for name, codes in self.tables[table].special.items():
+                found[name] = tuple(sorted({*found.get(name, ()), *codes}))
+        return found
 
     def records(self, component: str) -> bool:
         """Whether the operator wants kept what this party receives in tasks of a component."""
@@ -229,6 +240,7 @@ def load_policy(path: AnyPath) -> Policy:
     for key, why in RETIRED.items():
         if content.pop(key, None) is not None:
             _tell(RETIRED_KEY.format(path=path, key=key, why=why))
+    _move_populations(content, file)
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "dataset_caps", "model_modules")
     sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
@@ -246,9 +258,9 @@ def load_policy(path: AnyPath) -> Policy:
             for name, value in budgets.items()
         },
         model_modules={file.module_name(name): file.module(name, value) for name, value in modules.items()},
-        populations={
-            file.dataset("populations", table, "table"): file.dataset("populations", name, "population")
-            for table, name in file.mapping("populations", content.get("populations")).items()
+        tables={
+            file.dataset("tables", table, "table"): file.facts(table, value)
+            for table, value in file.mapping("tables", content.get("tables")).items()
         },
         few_valued_scores=frozenset(file.dataset("few_valued_scores", name) for name in few_valued),
         foreign_jobs=frozenset(file.dataset("foreign_jobs", name, "name") for name in foreign),
@@ -274,7 +286,8 @@ def declare_source(
 
     The file is replaced in one step and comments in it are lost. `InvalidPolicy` leaves it as it was.
     """
-    check_source(source)
+    if not all(is_name(part) for part in check_source(source).split("/")):
+        raise InvalidPolicy(refusal("label source", source, "namespace/name/column without blanks at their ends"))
     given = {"cap": cap, "public": public, "columns": None if columns is None else sorted(columns), "records": records}
     with _edited(path) as (policy, file, content):
         sources = content["label_sources"] = dict(content.get("label_sources") or {})
@@ -303,11 +316,19 @@ def declare_caps(
             content[key] = file.counts(key, {**(content.get(key) or {}), dataset: cap})
 
 
-def declare_population(path: AnyPath, table: str, population: str) -> None:
-    """Set whom the ids of a table, ``namespace/name``, name; see ``declare_source``."""
+def declare_facts(path: AnyPath, table: str, facts: TableFacts) -> None:
+    """Set what ``facts`` say of a table, ``namespace/name``, and leave what they do not; see ``declare_source``."""
     with _edited(path) as (_, file, content):
-        name = file.dataset("populations", population, "population")
-        content["populations"] = {**(content.get("populations") or {}), table: name}
+        _move_populations(content, file)
+        tables = content["tables"] = dict(content.get("tables") or {})
+        tables[table] = {**(tables.get(table) or {}), **facts.to_json()}
+
+
+def _move_populations(content: dict[str, Any], file: _File) -> None:
+    # A key of earlier files, {table: population}.
+    if earlier := file.mapping("populations", content.pop("populations", None)):
+        moved = {table: {"population": population} for table, population in earlier.items()}
+        content["tables"] = moved | file.mapping("tables", content.get("tables"))
 
 
 def declare_job_check(path: AnyPath, job_check: str) -> None:
@@ -330,7 +351,7 @@ def _edited(path: AnyPath) -> Iterator[tuple[Policy, _File, dict[str, Any]]]:
         policy, file = load_policy(path), _File(path)
         content = file.read()
         yield policy, file, content
-        replace_file(path, yaml.safe_dump(content, sort_keys=True).encode())
+        replace_file(path, yaml.safe_dump(plain(content), sort_keys=True, allow_unicode=True).encode())
 
 
 @dataclass(frozen=True)
@@ -345,7 +366,8 @@ class _File:
         except FileNotFoundError:
             return {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InvalidPolicy(f"The policy file {self.path} is not valid YAML.") from error
+            problem = getattr(error, "problem", None) or "it is no text"
+            raise InvalidPolicy(f"The policy file {self.path} is not valid YAML: {problem}.") from error
         return dict(self.mapping("the file", content))
 
     def source_policy(self, source: str, value: Any) -> SourcePolicy:
@@ -362,6 +384,14 @@ class _File:
             records = whole(where, records, 1, allowed="a whole number from 1 on", error=InvalidPolicy)
         cap = None if cap is None else self.epsilon(f"cap of {source}", cap)
         return SourcePolicy(cap, public, None if columns is None else frozenset(columns), records)
+
+    def facts(self, table: str, value: Any) -> TableFacts:
+        content = self.mapping(table, value)
+        self.check_keys(table, content, TableFacts)
+        try:
+            return TableFacts(**content)
+        except InvalidArgument as error:
+            raise InvalidPolicy(f"In {self.path}, of the table {table}: {error}") from error
 
     def check_keys(self, where: str, content: dict[str, Any], kind: type) -> None:
         allowed = [item.name for item in fields(kind)]

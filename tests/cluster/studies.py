@@ -16,7 +16,7 @@ from fate_dp.data_prep.breast_cancer import ID, LABEL, load_patients, write_tabl
 from fate_dp.pipelines.demo.run import EPSILON, HELD_OUT, NAMESPACE, PRIVATE, TRAINING
 from fate_dp.pipelines.jobs import ready
 from fate_dp.pipelines.jobs.party_ledgers import declare
-from fate_dp.pipelines.jobs.upload import TableMeta, read_meta
+from fate_dp.pipelines.jobs.upload import TableMeta
 
 from .places import ARBITER, GUEST, HOST_ID, SECOND, Place, auc_of
 
@@ -81,6 +81,7 @@ def prepare_loans(folder: Path) -> dict:
 
     from examples.synthetic_loans import write_synthetic
     from fate_dp.data_prep.lending_club.cleaning import clean
+    from fate_dp.data_prep.lending_club.columns import ID, LABEL
     from fate_dp.data_prep.lending_club.options import PrepOptions
     from fate_dp.data_prep.lending_club.preparation import divide
     from fate_dp.data_prep.lending_club.written import write
@@ -91,7 +92,7 @@ def prepare_loans(folder: Path) -> dict:
     write(loans, divide(loans, options), options, folder / "prepared")
     files = json.loads((folder / "prepared" / "manifest.json").read_text())["files"]
     tables = {
-        entry["table"]: (folder / "prepared" / path, read_meta(folder / "prepared" / entry["meta"]))
+        entry["table"]: (folder / "prepared" / path, TableMeta(ID, LABEL if LABEL in entry["columns"] else None))
         for path, entry in files.items()
         if "table" in entry
     }

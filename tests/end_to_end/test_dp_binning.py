@@ -11,31 +11,30 @@ from fate_dp.components.dp_scorecard.additive import solve
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.jobs.job import run_job, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import declare, home_at, party_ledger
-from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.bins import TableBins
 from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.noise.stream import ReproducibleStream
+from fate_dp.privacy.table_facts import TableFacts
 
 pytestmark = pytest.mark.end_to_end
 
 PARTIES, TABLES = Parties(arbiter=None), Tables("binned", "guest", "host")
 ROWS = 400
+SPECIAL = {"guest": {}, "host": {"income": (-999,)}}
 EPSILON, HOST_EPSILON, DRAWS = 4.0, 4.0, 100
 
 
 def records_of(count):
-    """{role: table}: a number at each party, and categories at the host.
-
-    None is missing, which `upload_table` takes for a mistake.
-    """
+    """{role: table}: a number at each party, unknown of some at the host, or no answer, and categories at the host."""
     generator = np.random.default_rng(0)
     ids = [f"client {row}" for row in range(count)]
     numbers = generator.normal(size=(count, 2))
     kinds = generator.integers(1, 4, count).astype(float)
     labels = (numbers.sum(axis=1) + generator.normal(size=count) > 0).astype(int)
+    numbers[:40, 1], numbers[40:50, 1] = -999, np.nan
     guest = pd.DataFrame({"id": ids, "y": labels, "debt": numbers[:, 0]})
     return {"guest": guest, "host": pd.DataFrame({"id": ids, "income": numbers[:, 1], "kind": kinds})}
 
@@ -52,10 +51,10 @@ def job(flow_address, flow_home, tmp_path_factory):
     for role, table in TRAIN.items():
         path = folder / f"{role}.csv"
         table.to_csv(path, index=False)
-        meta = TableMeta(label_name="y" if role == "guest" else None)
-        upload_table(
-            flow_address, path, TABLES.namespace, role, meta, home=flow_home, owner=Owner(population="clients")
+        meta = TableMeta(
+            label_name="y" if role == "guest" else None, facts=TableFacts("clients", special=SPECIAL[role])
         )
+        upload_table(flow_address, path, TABLES.namespace, role, meta, home=flow_home)
     declare(open_home(flow_home).parties, PARTIES.guest, TABLES.label_source(), cap=EPSILON)
     reader, psi = joined_tables(PARTIES, TABLES)
     flip = LabelFlip(
@@ -124,6 +123,7 @@ def test_each_party_has_its_binned_table_and_a_model_of_its_own_columns(job, flo
         outputs = task_output_data(flow_address, job.job_id, role, party_of(role), "dp_binning_0")
         assert_cut(outputs["train_output_data"], table, bins)
         ivs = {column["name"]: column["iv"] for column in model["columns"]}
+        assert {column.name: column.special for column in bins.columns if column.special} == SPECIAL[role]
         number = "debt" if role == "guest" else "income"
         assert set(ivs) == set(bins.names) and ivs[number] > 0.3
         assert model["privacy"]["level"] == "none" and model["privacy"]["epsilon"] == EPSILON

@@ -47,10 +47,11 @@ from fate_dp.components.shuffler import run as shuffler
 from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
 from fate_dp.components.shuffler.settings import requests
 from fate_dp.crypto.paillier import generate_keypair
-from fate_dp.pipelines.jobs.populations import Named, number_rows
+from fate_dp.pipelines.jobs.populations import number_rows, settled
 from fate_dp.privacy.ledger.datasets import is_label_account
-from fate_dp.privacy.ledger.policy import declare_caps, declare_job_check, declare_population, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_facts, declare_job_check, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
+from fate_dp.privacy.table_facts import TableFacts
 
 from .oracle import Cell, Content, Draw, Mechanism, Secret, Truth, gaussian, mechanisms_of
 from .world import BINS, Table, home_path
@@ -361,8 +362,8 @@ def messages_of(component: str) -> Mapping[str, Any]:
 def declare(home: Path, step: Mapping[str, Any], ids: list[str]) -> None:
     """What `fate-dp upload` tells the policy of a party, perhaps with `--population`."""
     own, table = PartyHome(home_path(home, step["party"])), step["name"]
-    population = Named(table, step["named"]).settled(own, number_rows(ids))
-    declare_population(own.path / POLICY_FILE, table, population)
+    population = settled(own, table, step["named"], number_rows(ids))
+    declare_facts(own.path / POLICY_FILE, table, TableFacts(population))
     if step["label"] is not None:
         declare_source(own.path / POLICY_FILE, step["source"], cap=step["cap"])
 

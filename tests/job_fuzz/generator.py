@@ -14,7 +14,6 @@ Step = dict[str, Any]
 PARTIES = ("9999", "10000", "10001")
 ARBITER = "10002"
 POPULATIONS = ("people", "people", "people", "loans", "numbers-1", "numbers-2")
-UNNAMED = "numbers-2"
 EPSILONS = (0.1, 0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0, 4.0)
 SOME_CAPS = (1.0, 2.0, 4.0, 8.0)
 STEPS = 9
@@ -94,11 +93,6 @@ def sequence(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
             alike = rng.choice(uploads) if of is None else uploads[of]
             fixed |= {key: alike[key] for key in ("party", "population", "label")}
         step = _upload(rng, len(uploads), **fixed)
-        if step["population"] == UNNAMED:
-            # An operator who says nothing of row numbers has one table that they number.
-            known = {each["party"] for each in uploads if each["population"] == UNNAMED}
-            if step["party"] in known:
-                return
         uploads.append(step)
         made.append(step)
 

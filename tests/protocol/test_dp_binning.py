@@ -45,10 +45,9 @@ ODD = {
         x2=7.0, x3=np.nan, x4=np.where(GENERATOR.random(ROWS) < 0.2, np.nan, GENERATOR.integers(1, 5, ROWS))
     ),
 }
-"""At the host a constant column, one of missing values alone, and categories 1 to 4 of which rules list 1 and 2."""
+"""At the host a constant column of a special value, one of missing values alone, and categories 1 to 4 of which rules list 1 and 2."""
 RULES = {"x0": {"cuts": [0.0]}, "x4": {"categories": [1, 2]}}
-OTHERS = {"range": [-3, 3], "bins": 4}
-QUANTILES = {"range": [-4, 4], "quantiles": 4}
+OTHERS = {"range": [-3, 3], "bins": 4, "special": [7]}
 NEW_ROWS = {
     party: table.head(6).assign(x4=[1, 2, 3, 9, np.nan, 2]) if party == HOST else table.head(6)
     for party, table in PLAIN.items()

@@ -17,6 +17,7 @@ from fate_dp.components.dp_homo_nn.models.spec import ModelSpec, flat_weights
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.audits import AuditRequest, audit_job, fitted_without_privacy
 from fate_dp.pipelines.jobs.canaries import Planting, canaries_of, file_of, plant
+from fate_dp.pipelines.jobs.csv_files import TableMeta
 from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy import BudgetCap
 from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, read
@@ -24,6 +25,7 @@ from fate_dp.privacy.events import Event, PoissonSampledGaussian
 from fate_dp.privacy.labels.flips import flip_labels, label_tags, record_tags
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from fate_dp.privacy.private_files import CANARIES_FOLDER
+from fate_dp.privacy.table_facts import TableFacts
 from fate_dp.privacy.validation import InvalidArgument
 
 PARTY, JOB, SOURCE, EPSILON = "9999", "202611230001", "bank/loans/y", 1.0
@@ -93,13 +95,13 @@ def test_made_up_records_join_by_their_coins_in_a_secret_order(tmp_path, csv):
 
 
 def test_made_up_records_are_drawn_from_public_ranges_and_hold_nothing_of_any_record(tmp_path, csv):
-    ranges, found = {"a": (18, 100)}, []
+    meta, found = TableMeta(facts=TableFacts(ranges={"a": (18, 100)})), []
     for number, replaced in enumerate((False, True)):
         table = pd.read_csv(csv)
         if replaced:
             table.loc[0, ["a", "b"]] = 999.0
         table.to_csv(tmp_path / f"{number}.csv", index=False)
-        planting = Planting(tmp_path / f"{number}.csv", tmp_path / "out.csv", SOURCE, "records", 200, ranges=ranges)
+        planting = Planting(tmp_path / f"{number}.csv", tmp_path / "out.csv", SOURCE, "records", 200, meta)
         found.append(plant(tmp_path / f"parties_{number}", PARTY, planting, ReproducibleStream(8)))
     assert found[0].rows == found[1].rows
     first, second = np.array(found[0].rows).T
@@ -301,8 +303,8 @@ def test_the_control_of_a_training_memorises_what_it_can():
         ({"count": 2000}, "count must be at most the number of records, 1200.*, got 2000"),
         ({"source": "bank/loans/z"}, "has no label column 'z'"),
         ({"source": "bank/loans/a"}, "must be 2, which coins choose between, got"),
-        ({"id_name": "key"}, "has no id column 'key'"),
-        ({"kind": "records", "ranges": {"z": (0, 1)}}, "ranges must name feature columns"),
+        ({"meta": TableMeta("key")}, "has no id column 'key'"),
+        ({"meta": TableMeta(facts=TableFacts(ranges={"z": (0, 1)}))}, "has no column 'z', of which ranges are given"),
     ],
 )
 def test_what_cannot_be_planted_is_refused_and_nothing_is_written(tmp_path, csv, changes, sentence):

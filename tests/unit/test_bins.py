@@ -1,6 +1,7 @@
 """Bins of columns: which value falls where, what is refused, and that nothing is lost on the wire."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,18 @@ def test_categories_that_are_not_listed_are_rare():
     column = category_bins("sex", [2, 1, 7.5])
     assert column.codes(np.array([1, 2, 7.5, 3, 0, NAN, np.inf, -np.inf])).tolist() == [1, 0, 2, 3, 3, 4, 3, 3]
     assert column.labels() == ["2", "1", "7.5", "rare", "missing"] and column.count == 5
+
+
+@pytest.mark.parametrize("column", [cut_bins("x", [0, 400]), category_bins("x", [5, 6])], ids=["cuts", "categories"])
+def test_special_values_have_bins_of_their_own_between_all_others_and_missing(column):
+    apart = replace(column, special=(-999, 300))
+    values = [-999.0, -998.0, 300.0, 301.0, 5.0, NAN]
+    theirs, plain = apart.codes(values), column.codes(values)
+    assert theirs.tolist() == [3, plain[1], 4, plain[3], plain[4], 5] and apart.ordered == column.ordered
+    assert apart.labels() == [*column.labels()[:-1], "special -999", "special 300", "missing"]
+    assert ColumnBins.from_wire(apart.to_wire()) == apart
+    earlier = {key: value for key, value in column.to_wire().items() if key != "special"}
+    assert ColumnBins.from_wire(earlier) == column
 
 
 @given(st.lists(FINITE, min_size=1, max_size=9, unique=True), VALUES)
@@ -96,6 +109,9 @@ def test_a_table_numbers_its_bins_through_all_columns():
         (lambda: category_bins("x", 3), "categories of 'x' must be .*, got 3"),  # type: ignore[arg-type]
         (lambda: cut_bins("x", 3), "cuts of 'x' must be .*, got 3"),  # type: ignore[arg-type]
         (lambda: category_bins("x", [1, 1.0]), "none of them twice"),
+        (lambda: ColumnBins("x", (1,), special=(1, 1.0)), "special of 'x' must be .*none of them twice"),
+        (lambda: ColumnBins("x", (), (1,), special=(1,)), "1 of 'x' must be special or a category, got 'both'"),
+        (lambda: ColumnBins("x", tuple(range(MAX_BINS - 2)), special=(-1,)), f"at most {MAX_BINS}"),
         (lambda: equal_width_bins("x", 1, 1, 4), "range of 'x' must be .*, got \\[1, 1\\]"),
         (lambda: equal_width_bins("x", 1, np.inf, 4), "two finite numbers"),
         (lambda: equal_width_bins("x", 0, 1, 1), "bins of 'x' must be .*, got 1"),

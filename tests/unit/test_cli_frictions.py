@@ -1,6 +1,13 @@
 """What a first user stumbled over: messages that name the home and the option, and plans that read the ledger."""
 
+import errno
 import json
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ledger_scenarios import release, score
@@ -8,7 +15,9 @@ from ledger_scenarios import release, score
 from fate_dp.components.shuffler.statistics import summary
 from fate_dp.deploy.flow import home_command
 from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.jobs.csv_files import TableMeta
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
+from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.ledger.policy import declare_source, load_policy
 
@@ -47,6 +56,56 @@ def test_declaring_public_labels_names_what_is_missing(home, capsys, header, opt
     told = capsys.readouterr()
     assert told.err.endswith(f"{sentence}\n") and not told.out
     assert not load_policy(path_of(home, "9999", "policy.yaml")).is_declared(SOURCE)
+
+
+COMMANDS = {
+    "declare": ["declare", SOURCE],
+    "declare --public": ["declare", SOURCE, "--public", "table.csv"],
+    "declare-table": ["declare-table", "table.csv", "bank/loans", "--epsilon", "1"],
+    "canaries": ["canaries", "table.csv", SOURCE, "--out", "planted.csv", "--count", "10"],
+    "ledger": ["ledger", "--html", "ledger.html"],
+    "cap": ["cap", "bank/loans", "--labels", "2"],
+    "backup": ["backup", "copies"],
+    "up": ["up"],
+    "demo": ["demo", "--out", "results"],
+}
+
+
+@pytest.mark.parametrize("trouble", ["full disk", "a file where the home should be"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_error_of_the_system_is_one_sentence_and_names_what_it_met(tmp_path, monkeypatch, capsys, command, trouble):
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("id,y,x\n" + "".join(f"c{row},{row % 2},{row}\n" for row in range(20)))
+    assert main(["declare", SOURCE, "--home", ".fate-dp"]) == 0
+    if trouble == "full disk":
+
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full)
+        monkeypatch.setattr(shutil, "copyfile", full)
+    else:
+        Path("home").write_text("")
+    capsys.readouterr()
+    home = ".fate-dp" if trouble == "full disk" else "home"
+    assert main([*COMMANDS[command], "--home", home]) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and re.search(r"fate-dp|home|results|copies|planted.csv|ledger.html", told)
+
+
+def test_printed_commands_can_be_pasted_whatever_the_names(tmp_path, capsys):
+    home, source = tmp_path / "家 'h", "银行/贷 款's/y"
+    assert shlex.split(home_command("down", home))[-1] == str(home)
+    told = []
+    meta, ids = TableMeta(label_name="y"), [str(row) for row in range(9)]
+    server = SimpleNamespace(site=SimpleNamespace(info=dict))
+    csv = SimpleNamespace(meta=meta, ids=ids, written_ids=ids, features=[])
+    Owner("9999", told.append, shlex.join(["fate-dp", "upload", "a b.csv"])).declare(server, home, source[:-2], csv)
+    pasted = [shlex.split(sentence.split("`")[1]) for sentence in told]
+    assert pasted == [
+        ["fate-dp", "upload", "a b.csv", "--population", source[:-2]],
+        ["fate-dp", "declare", source, "--cap", "EPSILON", "--home", str(home)],
+    ]
 
 
 def test_a_source_at_a_party_that_is_no_guest_says_that_it_means_nothing(home, capsys):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fate_dp.pipelines.jobs.csv_files import TableMeta, read_csv_file
 from fate_dp.pipelines.jobs.upload import check_table
+from fate_dp.privacy.table_facts import TableFacts
 from fate_dp.privacy.validation import InvalidArgument
 
 LABELLED = TableMeta(label_name="y")
@@ -81,12 +82,29 @@ def test_numbers_as_people_write_them(tmp_path, delimiter, values, expected, not
     assert any(note in each for each in read_csv_file(path, LABELLED).notes)
 
 
+def test_special_and_missing_codes_ranges_and_units_are_kept_and_told(tmp_path):
+    path = file(tmp_path, "id,y,x,rate\nc1,0,-999,5%\nc2,1,250,6%\nc3,1,-7,7%\nc4,0,300,8%\n")
+    facts = TableFacts(missing=("-7",), special={"x": (-999,)}, ranges={"x": (0, 1), "rate": (0, 100)})
+    table = read_csv_file(path, TableMeta(label_name="y", facts=facts))
+    assert table.frame["x"].tolist() == ["-999", "250", "NaN", "300"]
+    assert table.meta.facts.units == {"rate": "percent"} and table.meta.facts.special == {"x": (-999,)}
+    told = " ".join(table.notes)
+    assert "x: 1 special values" in told and "x: 1 missing values" in told and "rate: " in told
+    assert "x: 2 of 2 values lie outside 0 to 1; is it in another unit?" in told and "rate: 4 of" not in told
+    for special, said in (
+        ({"z": (1,)}, "no column 'z', of which special"),
+        ({"y": (1,)}, "column 'y', .* is no feature"),
+    ):
+        with pytest.raises(InvalidArgument, match=said):
+            read_csv_file(path, TableMeta(label_name="y", facts=TableFacts(special=special)))
+
+
 def test_categories_become_their_numbers_in_the_order_that_was_given(tmp_path):
     path = file(tmp_path, "id,y,region\nc1,0,south\nc2,1,\nc3,1,north\n")
-    meta = TableMeta(label_name="y", categories={"region": ("north", "south", "west")})
+    meta = TableMeta(label_name="y", facts=TableFacts(categories={"region": ("north", "south", "west")}))
     assert lines(path, meta)[1:] == ["c1,0,1", "c2,1,NaN", "c3,1,0"]
     with pytest.raises(InvalidArgument, match="line 2 has 'south' as 'region', which is none of its categories"):
-        read_csv_file(path, TableMeta(label_name="y", categories={"region": ("north", "west")}))
+        read_csv_file(path, TableMeta(label_name="y", facts=TableFacts(categories={"region": ("north", "west")})))
 
 
 @pytest.mark.parametrize(

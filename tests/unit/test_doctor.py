@@ -612,6 +612,25 @@ def test_a_broker_that_listens_to_the_network_is_one_although_fate_goes_by_loopb
 # The fence ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "variables, state",
+    [
+        ({"LANG": "en_US.UTF-8"}, "ok"),
+        ({"LC_ALL": "zh_CN.utf8", "LANG": "zh_CN.GBK"}, "ok"),
+        ({"LC_ALL": "zh_CN.GBK", "PYTHONUTF8": "1"}, "ok"),
+        ({"LC_ALL": "", "LANG": "C"}, "ok"),
+        ({}, "ok"),
+        ({"LC_ALL": "zh_CN.GBK", "LANG": "en_US.UTF-8"}, "problem"),
+        ({"LC_CTYPE": "zh_CN.GB18030"}, "problem"),
+        ({"LANG": "zh_CN"}, "problem"),
+        ({"LANG": "C", "PYTHONUTF8": "0"}, "problem"),
+    ],
+)
+def test_a_server_that_reads_text_in_another_encoding_than_utf_8_is_a_problem_with_a_cure(sound, variables, state):
+    found = flow_checks.text(with_site(sound, variables=variables).site)
+    assert found.state == state and ("PYTHONUTF8=1" in (found.cure or "")) == (state == "problem")
+
+
 def fenced(examined, path=FATE_PATCHES, **variables):
     return flow_checks.fence(with_site(examined, variables={"PYTHONPATH": str(path), **variables}).site)
 

@@ -1,8 +1,10 @@
 """Parameters of dp_binning: what rules become, and what is refused in one sentence before any work."""
 
+import numpy as np
 import pytest
 
 from fate_dp.components.common.parameters import parameters_of, settings_of
+from fate_dp.components.dp_binning.own_columns import _cell_counts
 from fate_dp.components.dp_binning.settings import PublicBins, QuantileBins, Settings, columns, other_columns
 from fate_dp.pipelines.clients import DPBinning
 
@@ -25,6 +27,15 @@ def test_rules_become_bins_with_a_bin_for_missing_values():
     assert rules["sex"].named("sex").labels() == ["1", "2", "rare", "missing"]
     assert rules["debt"].named("debt").cuts == (2, 4, 6, 8)
     assert rules["income"] == QuantileBins(0.0, 10.0, 5) and rules["income"].quantiles == 4
+    apart = columns({name: {**rule, "special": [-999]} for name, rule in RULES.items()})
+    assert [each.most_bins for each in apart.values()] == [5, 5, 7, 7]
+    assert apart["debt"].named("debt").codes([-999.0, -998.0]).tolist() == [5, 0]
+
+
+def test_quantiles_leave_special_values_out_as_missing_ones():
+    values, points = np.array([[-999.0], [-1.0], [5.0], [np.nan]]), np.array([0.0, 6.0])
+    counted = _cell_counts(values, [0], [points], [QuantileBins(-2.0, 10.0, 3, special=(-999.0,))])
+    assert counted.tolist() == [[1, 1, 0]]
 
 
 def test_a_rule_for_all_other_columns_takes_the_name_of_each():
@@ -58,6 +69,9 @@ def test_a_rule_for_all_other_columns_takes_the_name_of_each():
         (columns, {"x": {"range": [0, 1], "bins": 1}}, "bins of 'x' must be .*, got 1"),
         (columns, {"x": {"range": [0, 1], "quantiles": 1}}, "quantiles of 'x' must be .*, got 1"),
         (columns, {"x": {"range": [1, 0], "quantiles": 4}}, "range of 'x' must be"),
+        (columns, {"x": {"special": [-1]}}, "rule of 'x' must be .*, each with \"special\": "),
+        (columns, {"x": {"cuts": [1], "special": []}}, "special of 'x' must be a list of at least one number"),
+        (columns, {"x": {"categories": [-1], "special": [-1]}}, "-1 of 'x' must be special or a category, got 'both'"),
         (other_columns, {"cuts": "no"}, "cuts of 'other_columns' must be .*, got 'no'"),
     ],
 )

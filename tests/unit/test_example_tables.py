@@ -43,7 +43,9 @@ def uploads(monkeypatch, tmp_path):
         check_table(csv_file, meta)
         lines = Path(csv_file).read_text().splitlines()
         done[f"{namespace}/{name}"] = lines
-        Owner().declare(EVERY_PARTY, home, f"{namespace}/{name}", meta.label_name, [])
+        Owner().declare(
+            EVERY_PARTY, home, f"{namespace}/{name}", SimpleNamespace(meta=meta, ids=[], written_ids=[], features=[])
+        )
         progress("upload", "success", 1.0)
 
     monkeypatch.setenv("FATE_DP_HOME", str(tmp_path / "parties"))

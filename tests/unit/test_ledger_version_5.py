@@ -1,15 +1,18 @@
 """A ledger that commit 64436b6 wrote, which others have, is read and charged as it was."""
 
 import math
+import pickle
 import sqlite3
 from pathlib import Path
 
 import pytest
 from ledger_scenarios import KEY, OTHER_KEY, SOURCE, release, released_texts
 
+from fate_dp.components.common.charges import PartyHome
+from fate_dp.pipelines.jobs.populations import keep_blanks
 from fate_dp.privacy import CorrectedLabel, Ledger, LedgerUnavailable
 from fate_dp.privacy.events import ADD_OR_REMOVE, Event, PureDP, event_from_json
-from fate_dp.privacy.labels.flips import LabelRelease, record_tags
+from fate_dp.privacy.labels.flips import LabelRelease, flip_labels, label_tags, record_tags
 from fate_dp.privacy.ledger.entries import BudgetCap
 from fate_dp.privacy.ledger.labels import LabelProvenance
 from fate_dp.privacy.private_files import key_id
@@ -80,7 +83,9 @@ def test_the_first_write_keeps_a_copy_and_says_so(ledger, tmp_path, capsys):
     )
     assert tables_of(kept) == before and kept.stat().st_mode & 0o777 == 0o600
     assert Ledger(tmp_path / "new").spent(SOURCE) == 0.0
-    assert tables_of(ledger.path) == tables_of(tmp_path / "new")
+    earlier, new = tables_of(ledger.path), tables_of(tmp_path / "new")
+    assert [name for _, name, _ in earlier if name not in [name for _, name, _ in new]] == ["id_blanks"]
+    assert [each for each in earlier if each[1] != "id_blanks"] == new
 
 
 @pytest.mark.parametrize("version", [1, 4])
@@ -136,6 +141,30 @@ def test_memo_and_budget_go_on(ledger):
         fingerprint="f",
     )
     assert recorded.release_id == 11 and recorded.is_new
+
+
+def test_records_that_it_knows_with_blanks_keep_their_draws_and_budget_without(tmp_path):
+    """Uploads of then left ids as they were; 'both' is a record of its own beside 'both '."""
+    home, now = tmp_path / "party-9999", ["abc", "xyz", "both", "new", "far"]
+    then = ["abc ", " xyz", "both", "new", "  far\t"]
+    home.mkdir(mode=0o700)
+    (home / "flip.key").write_bytes(KEY)
+    (home / "flip.key").chmod(0o600)
+    with sqlite3.connect(home / "ledger.sqlite") as connection:
+        connection.executescript(VERSION_5)
+        tags = zip(record_tags(then, KEY, SOURCE), label_tags(then, [1] * 5, KEY, SOURCE), then)
+        released = [(SOURCE, key_id(KEY), *each) for *each, written in tags if written != "new"]
+        released += [(SOURCE, key_id(KEY), record_tags(["both "], KEY, SOURCE)[0], b"another")]
+        connection.executemany("INSERT INTO true_label VALUES (?, ?, ?, ?)", released)
+    connection.close()
+    keep_blanks(PartyHome(home), now, ["abc ", "xyz", "both ", "new ", "  far\t"])
+    key = pickle.loads(pickle.dumps(PartyHome(home).key))
+    assert record_tags(now, key, SOURCE) == record_tags(then, KEY, SOURCE)
+    assert label_tags(now, [1] * 5, key, SOURCE) == label_tags(then, [1] * 5, KEY, SOURCE)
+    for classes in range(2, 40):
+        labels = flip_labels(then, [1] * 5, 0.1, classes, KEY, SOURCE)
+        assert (flip_labels(now, [1] * 5, 0.1, classes, key, SOURCE) == labels).all()
+    assert record_tags(now, key, "another/source/y") == record_tags(now, KEY, "another/source/y")
 
 
 def test_its_labels_count_together_with_those_of_every_table(ledger):

@@ -13,6 +13,7 @@ from fate_dp.data_prep.division import split_train_test
 from fate_dp.data_prep.lending_club import raw_file
 from fate_dp.data_prep.lending_club.cleaning import Step
 from fate_dp.data_prep.lending_club.columns import APPLICATION_TIME, FEATURES, RAW_COLUMNS, STUDY_COLUMNS
+from fate_dp.privacy.validation import InvalidArgument
 
 PAYMENTS = (
     "funded_amnt",
@@ -213,7 +214,7 @@ def test_blanks_around_values_and_other_cases_change_nothing(tmp_path):
         ("annual_inc", "inf", "has 'inf' as annual_inc in record 3; finite numbers from 0 on are allowed."),
         ("dti", "-1.5", "has '-1.5' as dti in record 3; finite numbers from 0 on are allowed."),
         ("revol_bal", "-1", "has '-1' as revol_bal in record 3; finite numbers from 0 on are allowed."),
-        ("dti", "NaN", "has 'NaN' as dti in record 3; finite numbers from 0 on are allowed."),
+        ("dti", "inf", "has 'inf' as dti in record 3; finite numbers from 0 on are allowed."),
         (
             "int_rate",
             "12,5%",
@@ -334,6 +335,20 @@ def test_a_loan_that_the_file_repeats_is_kept_once(ids, names, block, tmp_path, 
         ("encoded", 3, 38),
     ]
     assert "repeated loans removed" not in [step.name for step in usual.steps]
+
+
+def test_rates_that_are_fractions_of_1_are_refused_or_told(tmp_path):
+    loans = several()
+    with pytest.raises(InvalidArgument, match="has no int_rate above 1; write percent, such as 13.56 for 0.1356"):
+        cleaned(tmp_path, changed(loans, "int_rate", [f"{0.05 + 0.01 * number:.2f}" for number in range(12)]))
+    found = cleaned(tmp_path, changed(loans, "revol_util", [f"{number / 20}" for number in range(12)]))
+    assert "The column revol_util is at most 1 in every loan; percent are read: 45.2, not 0.452." in found.notices
+    assert not [notice for notice in cleaned(tmp_path, loans).notices if "percent" in notice]
+
+
+@pytest.mark.parametrize("word", ["NaN", "nan", "NA"])
+def test_a_missing_value_may_be_written_as_programs_do(tmp_path, word):
+    assert len(cleaned(tmp_path, changed(several(), "annual_inc", [word])).frame) == 11
 
 
 @pytest.mark.parametrize(

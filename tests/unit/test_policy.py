@@ -2,8 +2,11 @@
 
 import multiprocessing
 import stat
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fate_dp.privacy import InvalidPolicy
@@ -13,12 +16,13 @@ from fate_dp.privacy.ledger.policy import (
     SourcePolicy,
     check_source,
     declare_caps,
+    declare_facts,
     declare_job_check,
-    declare_population,
     declare_source,
     load_policy,
     unused_names,
 )
+from fate_dp.privacy.table_facts import TableFacts
 
 SOURCE = "experiment/breast_guest/y"
 FULL = """
@@ -102,7 +106,7 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
         ("populations: [a/b]", "populations must be a mapping, got ['a/b']"),
-        ("populations: {a/b: ''}", "must be non-empty text, got ''"),
+        ("populations: {a/b: ''}", "must be a text of one line that is not empty, got ''"),
         ("populations: {7: shops}", "must be non-empty text, got 7"),
         ("dataset_caps: [a/b]", "dataset_caps must be a mapping, got ['a/b']."),
         ("dataset_caps: {a/b: 3}", "the cap of a/b must be a mapping, got 3."),
@@ -275,16 +279,68 @@ def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
 
 
 def test_ids_name_whom_the_policy_says_and_those_of_an_undeclared_table_anybody(path):
-    declare_population(path, "bank/loans", "people")
-    declare_population(path, "bank/wares", "bank/wares")
+    write(path, "populations: {bank/loans: people}\n")
+    declare_facts(path, "bank/wares", TableFacts("bank/wares"))
     policy, anybody = load_policy(path), {"records", "people", "bank/wares"}
     assert policy.populations_of(["bank/loans"]) == {"people"}
     assert policy.populations_of(["bank/loans", "bank/wares"]) == {"people", "bank/wares"}
     assert [policy.populations_of(tables) for tables in (None, [], ["bank/loans", "x/y"])] == [anybody] * 3
     assert Policy().populations_of(["bank/loans"]) == {"records"}
-    with pytest.raises(InvalidPolicy, match="must be non-empty text, got ' '"):
-        declare_population(path, "bank/loans", " ")
-    assert load_policy(path) == policy
+
+
+def test_what_is_known_of_a_table_is_kept_as_it_was_said(path):
+    facts = TableFacts(
+        "people", {"rate": "percent"}, {"age": (18, 100)}, {"region": ("north", "south")}, {"age": (-999, -1)}, ("-9",)
+    )
+    declare_facts(path, "bank/loans", facts)
+    declare_facts(path, "bank/loans", TableFacts("people", features=("age", "rate")))
+    declare_facts(path, "bank/wares", TableFacts(special={"age": (-999, -7)}))
+    assert load_policy(path).tables["bank/loans"] == replace(facts, features=("age", "rate"))
+    assert load_policy(path).special_values_of(["bank/loans", "bank/wares"]) == {"age": (-999, -7, -1)}
+    assert load_policy(path).special_values_of(None) == {}
+
+
+def test_whatever_numbers_a_program_gives_are_written_as_plain_ones(path):
+    declare_source(path, "银行/贷 款/y", cap=np.float64(2), records=np.int64(1000))
+    declare_caps(path, "columns:0123456789abcdef", epsilon=Fraction(1, 2), scores=np.int64(3))
+    policy = load_policy(path)
+    assert policy.source("银行/贷 款/y") == SourcePolicy(2.0, records=1000) and "银行/贷 款/y" in path.read_text(
+        "utf-8"
+    )
+    assert policy.dataset_cap("columns:0123456789abcdef").epsilon == 0.5
+
+
+@pytest.mark.parametrize("source", [" a/b/c", "a/b/c ", "a/b\t/c\n", "a/\u3000b/c"])
+def test_a_name_with_blanks_at_its_ends_is_not_declared(path, source):
+    with pytest.raises(InvalidPolicy, match="without blanks at their ends"):
+        declare_source(path, source)
+
+
+@pytest.mark.parametrize(
+    "written, sentence",
+    [
+        ("population: ' '", "population must be a text of one line"),
+        ("special: {age: []}", "special of 'age' must be a list of at least one number"),
+        ("special: {age: ['-1']}", "special of 'age' must be a list of finite numbers"),
+        ("special: {age: [true]}", "special of 'age' must be a list of finite numbers"),
+        ("special: {age: [.nan]}", "special of 'age' must be a list of finite numbers"),
+        ("ranges: {age: [18]}", "range of 'age' must be two finite numbers"),
+        ("ranges: {age: [100, 18]}", "range of 'age' must be two finite numbers"),
+        ("ranges: {age: [1, .inf]}", "range of 'age' must be two finite numbers"),
+        ("ranges: [age]", "ranges must be a mapping from names of columns"),
+        ("categories: {region: [north, north]}", "categories of 'region' must be a list of different texts"),
+        ("missing: -9", "missing must be a list of different texts"),
+        ("units: {rate: 5}", "unit of 'rate' must be a text of one line"),
+        ("{special: {age: [1]}, categories: {age: [a]}}", "codes of 'age' must be special or categories"),
+        ("specials: {age: [1]}", "a key of bank/loans must be one of population, units"),
+        ("[population]", "bank/loans must be a mapping"),
+    ],
+)
+def test_what_cannot_be_known_of_a_table_is_refused_in_one_sentence(path, written, sentence):
+    write(path, f"tables:\n  bank/loans:\n    {written}\n")
+    with pytest.raises(InvalidPolicy, match=sentence) as refused:
+        load_policy(path)
+    assert "\n" not in str(refused.value)
 
 
 def test_caps_of_a_table_are_declared_by_its_columns(path):

@@ -306,11 +306,6 @@ def test_a_vertical_split_gives_common_ids_and_own_columns(loans, tmp_path):
         "host_10000_test": "host_10000/test.csv",
     }
     assert list(read(tmp_path / "v/host_10000/test.csv")) == list(host.training)
-    assert json.loads((tmp_path / "v/host_10000/test.meta.json").read_text()) == {
-        "match_id_name": "id",
-        "dtype": "float64",
-        "delimiter": ",",
-    }
     check_table(tmp_path / "v/guest_9999/test.csv", TableMeta(label_name=LABEL))
     check_table(tmp_path / "v/host_10000/train.csv", TableMeta())
 
@@ -392,14 +387,6 @@ def test_the_manifest_tells_what_was_done(loans, division, prepared):
         "before": division.parties[0].rows_before,
         "after": division.parties[0].rows_after,
         "largest_influence": division.parties[0].largest_influence,
-        "meta": "guest_9999/train.meta.json",
-    }
-    assert json.loads((prepared / guest["meta"]).read_text()) == {
-        "match_id_name": "id",
-        "dtype": "float64",
-        "delimiter": ",",
-        "label_name": "loan_status",
-        "label_type": "int32",
     }
 
 
@@ -418,10 +405,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(loans, prepared
         write(loans, divide(loans, options), options, folder)
     assert contents(tmp_path / "again") == contents(prepared)
     other, first = contents(tmp_path / "other"), contents(prepared)
-    assert {name for name in first if first[name] == other[name]} == {
-        "loans.csv",
-        *(name for name in first if name.endswith("meta.json")),
-    }
+    assert {name for name in first if first[name] == other[name]} == {"loans.csv"}
 
 
 def test_progress_reaches_the_whole(loans, division, tmp_path):
@@ -474,12 +458,11 @@ def test_a_full_disk_leaves_nothing_half_written(loans, division, prepared, tmp_
     assert contents(tmp_path) == before and os.listdir(tmp_path) == ["old"]
 
 
-@pytest.mark.parametrize("name", ["test.meta.json", "manifest.json"])
-def test_a_disk_that_is_full_at_the_end_leaves_nothing_half_written(loans, division, tmp_path, monkeypatch, name):
+def test_a_disk_that_is_full_at_the_end_leaves_nothing_half_written(loans, division, tmp_path, monkeypatch):
     write_text = Path.write_text
 
     def full(path, *arguments, **options):
-        if path.name == name:
+        if path.name == "manifest.json":
             raise OSError(errno.ENOSPC, "full")
         return write_text(path, *arguments, **options)
 

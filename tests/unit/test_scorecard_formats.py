@@ -15,8 +15,16 @@ from fate_dp.components.dp_scorecard.formats import NAMESPACE, pmml, python_sour
 from fate_dp.components.dp_scorecard.model import Points, Scorecard
 from fate_dp.privacy.bins import ColumnBins, TableBins
 
-OWN = TableBins((ColumnBins("age", (25.0, 40.5, 60.0)), ColumnBins("kind", (), (1.0, 7.0, 2.5)), ColumnBins("one", ())))
-HOST = TableBins((ColumnBins("debt", (-0.25, 1e-7), missing=False), ColumnBins("sort", (), (3.0,), missing=False)))
+OWN = TableBins(
+    (
+        ColumnBins("age", (25.0, 40.5, 60.0), special=(-999.0, 30.0)),
+        ColumnBins("kind", (), (1.0, 7.0, 2.5), special=(-1.0,)),
+        ColumnBins("one", (), special=(0.0,)),
+    )
+)
+HOST = TableBins(
+    (ColumnBins("debt", (-0.25, 1e-7), missing=False, special=(1e-7,)), ColumnBins("sort", (), (3.0,), missing=False))
+)
 BINNING = {"guest": {"bins": OWN.to_wire()}, "host 10000": {"bins": HOST.to_wire()}}
 NAMES = ("age", "kind", "one", "host 10000: x0", "host 10000: x1")
 
@@ -38,8 +46,8 @@ BINS = dict(zip(NAMES, (*OWN.columns, *HOST.columns)))
 def values():
     """Records on and beside every cut point, missing, rare and infinite ones, and many more."""
     special = {
-        "age": [25.0, 25.000001, 40.5, 60.0, 61.0, None, -1e9],
-        "kind": [1.0, 7.0, 2.5, 99.0, None, 2.0, 0.0],
+        "age": [25.0, 25.000001, 40.5, 30.0, 61.0, None, -999.0],
+        "kind": [1.0, 7.0, 2.5, 99.0, None, -1.0, 0.0],
         "one": [0.0, None, 5.0, -3.0, 1.0, None, 2.0],
         "host 10000: x0": [-0.25, -0.2499, 1e-7, 1.1e-7, -5.0, 0.0, 3.0],
         "host 10000: x1": [3.0, 4.0, 0.0, 3.0, -1.0, 2.0, 3.0],
@@ -77,7 +85,8 @@ def holds(predicate, record):
     if value is None:
         return None
     limit = float(predicate.get("value"))
-    return {"equal": value == limit, "greaterThan": value > limit, "lessOrEqual": value <= limit}[operator]
+    differs = {"equal": value == limit, "notEqual": value != limit}
+    return {**differs, "greaterThan": value > limit, "lessOrEqual": value <= limit}[operator]
 
 
 def expression(element, fields):

@@ -182,8 +182,12 @@ def test_the_numbers_of_bins_come_from_the_model_of_the_step_that_made_them_or_f
         TrainSettings().counts(["a"], {"data": {}})
 
 
-def test_rare_and_missing_bins_have_no_neighbours():
-    columns = (ColumnBins("a", (0.0, 1.0)), ColumnBins("b", (), (1.0, 2.0)), ColumnBins("c", (0.0,), missing=False))
+def test_rare_special_and_missing_bins_have_no_neighbours():
+    columns = (
+        ColumnBins("a", (0.0, 1.0)),
+        ColumnBins("b", (), (1.0, 2.0)),
+        ColumnBins("c", (0.0,), missing=False, special=(-9.0,)),
+    )
     made = {"bins": TableBins(columns).to_wire()}
     assert TrainSettings().ordered(["a", "b", "c"], made) == (3, 2, 2)
     assert TrainSettings(bins=4).ordered(["a", "b"]) == (4, 4)

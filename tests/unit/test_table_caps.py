@@ -7,12 +7,12 @@ from ledger_scenarios import release
 from yaml import safe_load
 
 from fate_dp.components.common.charges import columns_name
-from fate_dp.pipelines.cli import main as commands
 from fate_dp.pipelines.cli.main import main
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.events import ADD_OR_REMOVE, REPLACE_ONE, Event, PureDP
 from fate_dp.privacy.ledger.entries import BudgetCap
-from fate_dp.privacy.ledger.policy import declare_source
+from fate_dp.privacy.ledger.policy import declare_facts, declare_source
+from fate_dp.privacy.table_facts import TableFacts
 
 COLUMNS = [f"x{number}" for number in range(8)]
 DATASET = columns_name(COLUMNS)
@@ -130,8 +130,9 @@ def test_bad_input_gets_one_sentence_and_changes_nothing(home, capsys, table, op
     assert {path: path.read_bytes() for path in home.rglob("policy.yaml")} == before
 
 
-def test_a_table_that_no_job_has_read_is_asked_of_fate_flow(home, capsys, monkeypatch):
-    monkeypatch.setattr(commands, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
+def test_a_table_that_no_job_has_read_is_known_by_its_upload(home, capsys):
+    for party in ("9999", "10000"):
+        declare_facts(policy_of(home, party), "bank/new", TableFacts(features=("a", "b")))
     status, _, err = run(capsys, home, "bank/new", "--scores", "5")
     assert status == 1 and err == "No job has read the table bank/new yet; say with --party whose it is.\n"
     assert run(capsys, home, "bank/new", "--epsilon", "5", "--party", "10000")[0] == 0
@@ -144,9 +145,9 @@ def test_a_table_that_no_job_has_read_is_asked_of_fate_flow(home, capsys, monkey
 @pytest.mark.parametrize(
     "option", [["--scores", "5"], ["--rows", "5"], ["--epsilon", "9"], ["--delta", "0.1"]], ids=" ".join
 )
-def test_a_larger_cap_needs_the_records_of_the_table(home, capsys, monkeypatch, option):
+def test_a_larger_cap_needs_the_records_of_the_table(home, capsys, option):
     """Its columns alone may be those of another table, or of a part of one."""
-    monkeypatch.setattr(commands, "_uploaded_columns", lambda options, table: {"bank/new": ["a", "b"]}.get(table))
+    declare_facts(policy_of(home, "10000"), "bank/new", TableFacts(features=("a", "b")))
     before = {path: path.read_bytes() for path in home.rglob("policy.yaml")}
     status, _, err = run(capsys, home, "bank/new", "--party", "10000", *option)
     assert status == 1 and "a cap above the default needs to know its records; use `fate-dp declare-table FILE`" in err

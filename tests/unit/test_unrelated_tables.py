@@ -1,4 +1,4 @@
-"""Tables of row numbers, one after the other at the same parties: unrelated ones pay nothing for each other."""
+"""Tables of row numbers, one after the other at the same parties: those that are declared unrelated pay nothing for each other."""
 
 import sys
 from itertools import count
@@ -12,11 +12,16 @@ import yaml
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import Charges, home_of, record_spaces, remembered_dataset
 from fate_dp.components.common.preflight import Refused
+from fate_dp.components.dp_binning import settings as binning
+from fate_dp.components.dp_binning.agreement import HostAgreement
 from fate_dp.components.label_flip import guest as label_flip
 from fate_dp.components.label_flip.messages import MESSAGES
 from fate_dp.components.label_flip.settings import Settings
+from fate_dp.pipelines.jobs.csv_files import TableMeta
 from fate_dp.pipelines.jobs.populations import Owner
 from fate_dp.privacy.events import REPLACE_ONE, Event, PureDP
+from fate_dp.privacy.ledger.policy import declare_facts
+from fate_dp.privacy.table_facts import TableFacts
 from fate_dp.testing import Artifact, frame_at, play
 
 GUEST, HOST = PAIR = ("guest", "9999"), ("host", "10000")
@@ -44,8 +49,11 @@ def site(tmp_path, monkeypatch):
 
     def upload(table, tables):
         for party in PAIR:
-            label = "y" if party == GUEST else None
-            Owner(party[1]).declare(NO_SERVER, None, table, label, tables[party]["id"])
+            meta = TableMeta(label_name="y" if party == GUEST else None, facts=TableFacts(table))
+            ids = tables[party]["id"]
+            Owner(party[1]).declare(
+                NO_SERVER, None, table, SimpleNamespace(meta=meta, ids=ids, written_ids=ids, features=[])
+            )
 
     def reads(*tables, **channel):
         party = jobs / str(len(list(jobs.glob("*")))) / "guest" / "9999"
@@ -188,3 +196,19 @@ def test_no_flips_are_counted_for_the_records_of_another_population(site):
     site.reads(NAMES[1])
     with pytest.raises((ValueError, Refused), match="is of other records than the task's table"):
         played(site, spend(f"{NAMES[0]}/y"), tables_of(1))
+
+
+def test_special_values_that_were_declared_with_a_table_have_bins_in_its_jobs_alone(site):
+    def step(ctx, frame):
+        own = HostAgreement(ctx, binning.Settings(other_columns=binning.other_columns({"cuts": [0]})), frame)
+        own.check_table()
+        return {name: rule.column.special for name, rule in own.rules.items()}
+
+    for seed, table in enumerate(NAMES[:2]):
+        site.upload(table, tables_of(seed))
+    declare_facts(site.home / "party-10000" / "policy.yaml", NAMES[0], TableFacts(special={"x0": (-999, -1)}))
+    found = []
+    for table in NAMES[:2]:
+        site.reads(table)
+        found.append(played(site, step, tables_of(1), (HOST,))[HOST])
+    assert found == [{"x0": (-999.0, -1.0), "x1": ()}, {"x0": (), "x1": ()}]

@@ -50,7 +50,7 @@ def test_parties_and_test_rows_are_uploaded_under_their_names(folders, uploads, 
         "test.csv": "test",
     }
     assert names == tables
-    meta = TableMeta("id", "loan_status", "int32", delimiter=",")
+    meta = TableMeta("id", "loan_status")
     parties = ("9999", "10000", "9998", None)
     assert uploads == [
         (ADDRESS, f"{folder}/{path}", "lending_club", name, meta, tmp_path, party)
@@ -69,7 +69,7 @@ def test_a_host_of_a_vertical_split_has_no_label(folders, uploads):
     }
 
 
-@pytest.mark.parametrize("name", ["test.csv", "loans.csv", "guest_9999/train.meta.json"])
+@pytest.mark.parametrize("name", ["test.csv", "loans.csv", "guest_9999/train.csv"])
 def test_nothing_is_uploaded_from_a_folder_with_a_changed_file(folders, uploads, tmp_path, name):
     folder = tmp_path / "folder"
     shutil.copytree(folders / "horizontal", folder)
