@@ -39,7 +39,8 @@ def exit_of(rows, unknown):
 
 
 def of_fate(dag):
-    return {name: task for name, task in dag["tasks"].items() if task["component_ref"] in generated()}
+    fates = set(generated()) & set(catalogue())
+    return {name: task for name, task in dag["tasks"].items() if task["component_ref"] in fates}
 
 
 def respelled(value, kind):
@@ -137,11 +138,15 @@ def channels_behind_flips(dag):
                 yield channels
 
 
+def table_of_data_parties(dag):
+    return {**TABLE, "parties": [line for line in dag["parties"] if line["role"] in ("guest", "host")]}
+
+
 def warehouse_last(dag):
     """FATE-Flow takes the last source of an input that has anything for a party (controller/parser.py:447)."""
     found = list(channels_behind_flips(dag))
     for channels in found:
-        channels["data_warehouse"] = dict(TABLE)
+        channels["data_warehouse"] = table_of_data_parties(dag)
     return bool(found)
 
 
@@ -149,7 +154,7 @@ def warehouse_first(dag):
     found = list(channels_behind_flips(dag))
     for channels in found:
         read = channels.pop("task_output_artifact")
-        channels.update(data_warehouse=dict(TABLE), task_output_artifact=read)
+        channels.update(data_warehouse=table_of_data_parties(dag), task_output_artifact=read)
     return bool(found)
 
 

@@ -56,7 +56,7 @@ HARMLESS = [{}, {"epochs": 50}, {"tol": 0}, {"train_scores": True}, {"flipback":
 
 def plan_of(flip=None, model=None, arbiters=("10001",), hosts=("10000",), between=(), stage=None) -> JobPlan:
     def reads(task, key):
-        return {"data": {key: {"task_output_artifact": {"producer_task": task}}}}
+        return {"data": {key: {"task_output_artifact": {"producer_task": task, "output_artifact_key": "output_data"}}}}
 
     tasks = {
         "flip": {"component_ref": "label_flip", "parameters": {"epsilon": 2.0, "label_source": SOURCE, **(flip or {})}}
