@@ -44,24 +44,6 @@ class ReadParameter:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """An input of a stage: the roles that have it, whether it may be missing, and whether it may be several tables or models."""
-
-    roles: tuple[str, ...]
-    optional: bool
-    multi: bool
-
-
-@dataclass(frozen=True)
-class Stage:
-    """What one stage of a component declares: the roles that run it, its inputs, and roles by output, each by data or model."""
-
-    roles: tuple[str, ...]
-    inputs: Mapping[str, Mapping[str, Taken]]
-    outputs: Mapping[str, Mapping[str, tuple[str, ...]]]
-
-
-@dataclass(frozen=True)
 class Reading:
     """Settings as the component gets them, and names of those given that FATE refuses, or passes over, not knowing them."""
 
@@ -77,6 +59,7 @@ def read(component: str, given: Document) -> Reading:
 @lru_cache(maxsize=4096)
 def _read(component: str, text: str) -> Reading:
     given, known = json.loads(text), parameters_of(component)
+    members = _generated()["components"].get(component, {}).get("parameters", {})
     if not known:
         return Reading(given)
     found: Document = {name: each.default for name, each in known.items()}
@@ -89,7 +72,7 @@ def _read(component: str, text: str) -> Reading:
         except Exception:  # FATE ends the task, whatever a check raises.
             found[name] = value
             unread.append(name)
-        unread += [each for each in strange(name, value, members_of(component).get(name)) if each not in unread]
+        unread += [each for each in strange(name, value, members.get(name, [None])[-1]) if each not in unread]
     for resolve in _resolvers(component):
         try:
             found |= resolve(found)
@@ -156,10 +139,14 @@ def _generated() -> Document:
     return json.loads(GENERATED.read_text(encoding="utf-8"))
 
 
-@cache
-def items() -> Mapping[str, frozenset[str]]:
-    """By module the classes of which networks are made; `fate_patches.model_classes` lets no job import anything else."""
-    return {module: frozenset(names) for module, names in _generated()["items"].items()}
+def items() -> Mapping[str, list[str]]:
+    """By module what networks are made of; `fate_patches.model_classes` lets no job import anything else."""
+    return _generated()["items"]
+
+
+def stages_declared(component: str) -> Document:
+    """What each stage of a component declares, as ``tests/pages/fate_parameters.py`` says; none where nobody can tell."""
+    return _generated()["components"].get(component, {}).get("stages", {})
 
 
 @cache
@@ -171,30 +158,6 @@ def generated() -> dict[str, dict[str, ReadParameter]]:
             for name, (kind, default, stages, _) in each["parameters"].items()
         }
         for component, each in _generated()["components"].items()
-    }
-
-
-@cache
-def members_of(component: str) -> Document:
-    """Of each parameter that is a group the kinds of its members, as `strange` takes them."""
-    known = _generated()["components"].get(component, {}).get("parameters", {})
-    return {name: members for name, (_, _, _, members) in known.items() if members}
-
-
-@cache
-def stages_declared(component: str) -> Mapping[str, Stage]:
-    """What each stage of a component declares; none where nobody can tell, as of FATE-Flow's own components."""
-    known = _generated()["components"].get(component, {}).get("stages", {})
-    return {
-        stage: Stage(
-            tuple(each["roles"]),
-            {
-                kind: {name: Taken(tuple(roles), *more) for name, (roles, *more) in listed.items()}
-                for kind, listed in each["inputs"].items()
-            },
-            {kind: {key: tuple(roles) for key, roles in listed.items()} for kind, listed in each["outputs"].items()},
-        )
-        for stage, each in known.items()
     }
 
 

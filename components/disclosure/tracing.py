@@ -214,14 +214,11 @@ class Walk:
 
     def unknown(self, name: str) -> str:
         """Why nobody can tell what a task shows; empty where somebody has read its component, and FATE takes all that it is given."""
-        if name not in self._unknown:
-            self._unknown[name] = self._unknown_of(name)
         return self._unknown[name]
 
     @cached_property
     def _unknown(self) -> dict[str, str]:
-        """What `unknown` has told so far."""
-        return {}
+        return {name: self._unknown_of(name) for name in self.order}
 
     def _unknown_of(self, name: str) -> str:
         declared, component = self.declared[name], self.plan.task(name).component
@@ -239,9 +236,7 @@ class Walk:
         if unread:
             return f"FATE refuses or passes over what task {name} ({component}) sets: {', '.join(unread)}"
         # Of a job that one party knows in part FATE-Flow has started what it knows.
-        if self.plan.whole and (
-            found := not_run(self.plan.dag, name, self.parties.__getitem__) or self._unplayed(name)
-        ):
+        if self.plan.whole and (found := self._not_run(name)):
             return f"FATE refuses or passes over what task {name} is given: {component} {found}"
         for settings in self.settings_of(name):
             for setting, condition in declared.known.items():
@@ -251,10 +246,11 @@ class Walk:
                 return f"task {name} ({component}) names code of others, and nobody knows what it shows"
         return ""
 
-    def _unplayed(self, name: str) -> str:
-        """For which roles a task has too few parties, or too many, a clause. Which of ours need an arbiter they say themselves."""
-        if sum(role == GUEST for role, _ in self.parties[name]) > 1:
-            return "takes one guest"
+    def _not_run(self, name: str) -> str:
+        """What `not_run` says, or for which roles a task has no party. Which of ours need an arbiter they say themselves."""
+        given = [reading.settings for reading in self.readings(name)]
+        if found := not_run(self.plan.dag, name, self.parties, given):
+            return found
         ours = self.plan.task(name).component not in catalogue()
         for roles in (roles for shown in self._happening(name) for roles in (shown.of, shown.to)):
             if MODEL not in roles and not (ours and ARBITER in roles) and not self.parties_in(name, roles):
@@ -362,7 +358,7 @@ class Walk:
         if name not in self._settings:
             declared = self.declared[name]
             defaults = dict(declared.settings) if declared is not None else {}
-            earlier = self._of_earlier_model(name, defaults) | self._used_up(name)
+            earlier = self._of_earlier_model(name, defaults)
             self._settings[name] = [
                 {**reading.settings, **defaults, **flat(reading.settings, defaults), **earlier}
                 for reading in self.readings(name)
@@ -419,23 +415,21 @@ class Walk:
         return [{**own, **before, **{key: own[key] for key in taken}} for before in held]
 
     def _of_earlier_model(self, name: str, settings: Iterable[str]) -> dict[str, object]:
-        """Settings that come with a model of another job, which may be anything."""
+        """Settings that a model makes anything: those that a training which goes on may have used up, and all of another job's model."""
         models, declared = inputs(self.plan.dag["tasks"][name], MODELS).values(), self.declared[name]
-        told = self.parties.__getitem__
-        if declared is None or not any(
-            ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)
-        ):
+        if declared is None or not models:
             return {}
-        known, predicts = parameters_of(declared.component), self.stage_of(name) == PREDICT
-        parameters = [known.get(setting.partition(".")[0]) for setting in settings]
-        own = [each is None or PREDICT in each.stages if predicts else not declared.known for each in parameters]
-        return {setting: ANYTHING for setting, stays in zip(settings, own) if not stays}
-
-    def _used_up(self, name: str) -> dict[str, object]:
-        """Settings that count from the first step of a model, where a training goes on with one: nobody can tell what is left of them."""
-        declared, models = self.declared[name], inputs(self.plan.dag["tasks"][name], MODELS)
-        goes_on = declared is not None and models and self.stage_of(name) != PREDICT
-        return dict.fromkeys(declared.from_start, ANYTHING) if goes_on else {}
+        known, predicts, told = (
+            parameters_of(declared.component),
+            self.stage_of(name) == PREDICT,
+            self.parties.__getitem__,
+        )
+        found = {} if predicts else dict.fromkeys(declared.from_start, ANYTHING)
+        if any(ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)):
+            parameters = [known.get(setting.partition(".")[0]) for setting in settings]
+            own = [each is None or PREDICT in each.stages if predicts else not declared.known for each in parameters]
+            found |= {setting: ANYTHING for setting, stays in zip(settings, own) if not stays}
+        return found
 
     def _with_classes(self, name: str, settings: dict[str, object]) -> dict[str, object]:
         """Classes that a task is not told are those of the flips that it reads."""

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from fate_dp.privacy.ledger.policy import Policy
 
 # What `fate-dp check` knows as well: what FATE's own client writes into a network's settings, and FATE's training arguments.
-KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "components", "disclosure", "fate_parameters.json")
+KNOWN = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "components", "disclosure", "fate_parameters.json"
+)
 with open(KNOWN, encoding="utf-8") as file:
     _known = json.load(file)
 ITEMS: dict[str, list[str]] = _known["items"]
 ARGUMENTS: dict[str, str] = _known["arguments"]
 # Modules of FATE's own runners; the class is named by every job.
 RUNNER = re.compile(r"fate\.components\.components\.nn\.runner\.(homo|hetero)_default_runner")
-MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-ITEM_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Of TrainingArguments: FATE's runners put the task's own folder in their place, after they were read.
 REPLACED = {"output_dir": "./", "logging_dir": None, "resume_from_checkpoint": None}
 WORD = re.compile(r"\w[\w .+-]{0,99}")
@@ -55,12 +55,10 @@ def is_known(module: str, item: str) -> bool:
 
 def check_names(module: object, item: object, party_id: str | None) -> None:
     """Refuse what no job may import."""
-    fine = isinstance(module, str) and isinstance(item, str)
-    if not fine or not MODULE_NAME.fullmatch(str(module)) or not ITEM_NAME.fullmatch(str(item)):
-        raise ValueError(f"module_name and item_name must be a module and a name in it, got {module!r} and {item!r}.")
-    if is_known(str(module), str(item)):
+    named = isinstance(module, str) and isinstance(item, str)
+    if named and is_known(str(module), str(item)):
         return
-    policy = None if party_id is None else policy_of(party_id)
+    policy = policy_of(party_id) if named and party_id is not None else None
     if policy is None or f"{module}:{item}" not in policy.model_modules.values():
         raise ValueError(
             f"module_name and item_name must be a layer or loss of torch.nn, an optimizer of torch.optim, load_seq or TableDataset of "
@@ -79,18 +77,16 @@ def load_classes_only(module: Any) -> None:
     module.Loader._load_item = _load_item
 
 
-def is_numbers(value: object) -> bool:
-    """Whether a value holds no text but the keys of mappings."""
+def texts_in(value: object) -> list[object]:
+    """What is no number in a value, the keys of mappings among it."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and WORD.fullmatch(key) and is_numbers(each) for key, each in value.items())
+        return [text for each in value.values() for text in texts_in(each)] + [key for key in value if not is_word(key)]
     if isinstance(value, (list, tuple)):
-        return all(map(is_numbers, value))
-    return value is None or isinstance(value, (bool, int, float))
+        return [text for each in value for text in texts_in(each)]
+    return [] if value is None or isinstance(value, (bool, int, float)) else [value]
 
 
-def is_words(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(is_words, value))
+def is_word(value: object) -> bool:
     return isinstance(value, str) and WORD.fullmatch(value) is not None
 
 
@@ -106,7 +102,8 @@ def take_numbers_only(module: Any) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             taken = ARGUMENTS.get(field.name)
-            if value == field.default or taken and is_numbers(value) or taken == "words" and is_words(value):
+            others = texts_in(value)
+            if value == field.default or taken and (not others or taken == "words" and all(map(is_word, others))):
                 continue
             kind = {"words": "a word", "numbers": "without texts"}.get(taken or "", "left out")
             raise ValueError(f"{field.name} of training_args_conf must be {kind}, got {value!r}.")

@@ -120,7 +120,7 @@ def members_of(component, name, type_):
 
 
 def stage_of(stage):
-    """Roles, inputs as {name: [roles, optional, multi]}, and outputs of which one table or model is written, as {key: roles}."""
+    """Roles, parameters that must be given, inputs as {name: [roles, optional, multi]}, and outputs of which one table or model is written, as {key: roles}."""
 
     def roles(each):
         return [role.name for role in each.roles]
@@ -130,6 +130,7 @@ def stage_of(stage):
     made = {"data": found.data_outputs, "model": found.model_outputs}
     return {
         "roles": roles(stage),
+        "needs": [name for name, each in stage.parameters.mapping.items() if not each.optional],
         "inputs": {
             kind: {name: [roles(each), each.optional, each.is_multi] for name, each in listed.items()}
             for kind, listed in given.items()

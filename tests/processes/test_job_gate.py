@@ -190,7 +190,7 @@ REFUSED = {
         case(
             dag("homo_nn", {"runner_conf": {"a": {**SEQUENCE, "kwargs": {"seq_conf": {"0": {"module_name": "os"}}}}}})
         ),
-        "module_name and item_name must be a module and a name in it, got 'os' and None",
+        MODULES,
     ),
     "a module of one party": (
         case(

@@ -243,13 +243,15 @@ def dag(tmp_path, between, component, **parameters):
     def task(component, parameters, *producers):
         stage, declared = next(iter(stages_declared(component).items()))
         outputs = stages_declared(between[0]).values()
-        made = {"before": next(key for each in outputs for key in each.outputs["data"]), "reader_0": "output_data"}
+        made = {"before": next(key for each in outputs for key in each["outputs"]["data"]), "reader_0": "output_data"}
         channels = [{"producer_task": each, "output_artifact_key": made[each]} for each in producers]
-        inputs = {"data": {next(iter(declared.inputs["data"])): {"task_output_artifact": channels}}} if channels else {}
+        inputs = (
+            {"data": {next(iter(declared["inputs"]["data"])): {"task_output_artifact": channels}}} if channels else {}
+        )
         return {"component_ref": component, "parameters": parameters, "inputs": inputs, "stage": stage}
 
     tasks = {
-        "reader_0": task("reader", {}),
+        "reader_0": task(*READER),
         "before": task(*between, "reader_0"),
         "step": task(component, parameters, "before"),
     }
