@@ -29,10 +29,10 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job's DAG: what stands under ``dag`` in its file; ``whole`` unless one party knows no more of it than its own part."""
+    """A job's DAG: what stands under ``dag`` in its file; ``runs`` where FATE-Flow has started it, be it in part."""
 
     dag: Document
-    whole: bool = True
+    runs: bool = False
 
     def task(self, name: str) -> PlannedTask:
         """The task of this name; raises KeyError where the job has none."""
@@ -120,7 +120,7 @@ class JobFiles:
         """The job's DAG; None at a party where the job was not submitted."""
         content = _content(self.parameters.parents[LEVELS - 1] / DAG)
         dag = content.get("dag")
-        return JobPlan(dag) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
+        return JobPlan(dag, runs=True) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
 
     def so_far(self) -> JobPlan:
         """What this party was to do in the job until now, where the whole DAG is known to another party only.
@@ -151,7 +151,7 @@ class JobFiles:
             for key, listed in inputs(task).items():
                 task["inputs"][DATA][key] = {"task_output_artifact": [one for one in listed if _producer(one) in tasks]}
         parties = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(everybody.items())]
-        return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, whole=False)
+        return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, runs=True)
 
     def tables(self, key: str | None = None) -> tuple[str, ...]:
         """``namespace/name`` of the tables that readers gave to the data input ``key``, or to any, perhaps through other tasks."""

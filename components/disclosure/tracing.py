@@ -235,8 +235,8 @@ class Walk:
         unread = dict.fromkeys(each for reading in self.readings(name) for each in reading.unread)
         if unread:
             return f"FATE refuses or passes over what task {name} ({component}) sets: {', '.join(unread)}"
-        # Of a job that one party knows in part FATE-Flow has started what it knows.
-        if self.plan.whole and (found := self._not_run(name)):
+        # What FATE-Flow has started, or one party knows in part, has no such faults where it matters.
+        if not self.plan.runs and (found := self._not_run(name)):
             return f"FATE refuses or passes over what task {name} is given: {component} {found}"
         for settings in self.settings_of(name):
             for setting, condition in declared.known.items():

@@ -31,7 +31,9 @@ def test_the_doctor_tries_it(flow_home, flow_address):
 @pytest.mark.parametrize("at", [ARBITER, HOST], ids=["arbiter", "host"])
 def test_a_job_that_names_a_function_is_refused_when_it_is_submitted(at, flow_address):
     response = submitted(flow_address, "homo_nn", calling("builtins", "print"), (GUEST, at), at)
-    assert response["code"] != 0 and "module_name and item_name must be a layer or loss of torch.nn" in reason_of(response)
+    assert response["code"] != 0 and "module_name and item_name must be a layer or loss of torch.nn" in reason_of(
+        response
+    )
 
 
 def test_a_job_that_names_a_file_of_another_party_is_refused_when_it_is_submitted(flow_address):
