@@ -161,7 +161,7 @@ def generated() -> dict[str, dict[str, ReadParameter]]:
     }
 
 
-def strange(name: str, value: object, kind: Any) -> Iterator[str]:
+def strange(name: str, value: object, kind: object) -> Iterator[str]:
     """Members of a group, however deep, that FATE does not know, refuses, or takes for files, code or addresses."""
     if value is None or kind in (None, "any"):
         return

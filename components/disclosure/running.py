@@ -19,7 +19,7 @@ Parties = Mapping[str, Collection[PartyId]]
 
 def _stage_of(dag: Document, name: str) -> Document | None:
     task = dag["tasks"][name]
-    return stages_declared(task["component_ref"]).get(task.get("stage") or dag.get("stage"))
+    return stages_declared(task["component_ref"]).get(task.get("stage") or dag.get("stage") or "")
 
 
 def declared_inputs(dag: Document, name: str) -> Document:
