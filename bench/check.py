@@ -19,18 +19,15 @@ import copy
 import json
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from pathlib import Path
 
 import yaml
 
-from bench.check_variants import of_fate, spelled, variants_of
+from bench.check_variants import FOLDER, of_fate, spelled, variants_of
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.declaration import EVERY, LABELS, MODEL, SOME, catalogue, disclosure_of
 from fate_dp.components.disclosure.tracing import Walk, flat, trace
 from fate_dp.components.disclosure.verdicts import status, told
 from fate_dp.pipelines.jobs.job_plans import plan_of_document, plan_of_file
-
-FOLDER = Path(__file__).parent.parent / "tests" / "check"
 
 
 @dataclass(frozen=True, order=True)

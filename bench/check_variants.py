@@ -7,10 +7,14 @@ writes a setting in every way that FATE's parameter classes take.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
 
 from fate_dp.components.disclosure.declaration import catalogue, disclosure_of
-from fate_dp.components.disclosure.reading import generated, parameters_of, read
+from fate_dp.components.disclosure.reading import generated, parameters_of, read, stages_declared
 
+FOLDER = Path(__file__).parent.parent / "tests" / "check"
 WAYS = {True: (1, "1", "on", "t", "true", "True", "y", "YES"), False: (0, "0", "off", "f", "false", "FALSE", "n", "no")}
 TABLE = {"namespace": "bank", "name": "loans"}
 # Coordinated* with the cipher that blinds: the arbiter's key opens the guest's message of every row and, at the guest, the hosts'
@@ -39,7 +43,8 @@ def exit_of(rows, unknown):
 
 
 def of_fate(dag):
-    return {name: task for name, task in dag["tasks"].items() if task["component_ref"] in generated()}
+    fates = set(generated()) & set(catalogue())
+    return {name: task for name, task in dag["tasks"].items() if task["component_ref"] in fates}
 
 
 def respelled(value, kind):
@@ -137,11 +142,15 @@ def channels_behind_flips(dag):
                 yield channels
 
 
+def table_of_data_parties(dag):
+    return {**TABLE, "parties": [line for line in dag["parties"] if line["role"] in ("guest", "host")]}
+
+
 def warehouse_last(dag):
     """FATE-Flow takes the last source of an input that has anything for a party (controller/parser.py:447)."""
     found = list(channels_behind_flips(dag))
     for channels in found:
-        channels["data_warehouse"] = dict(TABLE)
+        channels["data_warehouse"] = table_of_data_parties(dag)
     return bool(found)
 
 
@@ -149,7 +158,7 @@ def warehouse_first(dag):
     found = list(channels_behind_flips(dag))
     for channels in found:
         read = channels.pop("task_output_artifact")
-        channels.update(data_warehouse=dict(TABLE), task_output_artifact=read)
+        channels.update(data_warehouse=table_of_data_parties(dag), task_output_artifact=read)
     return bool(found)
 
 
@@ -189,6 +198,109 @@ def another_runner(dag):
     return bool(found)
 
 
+def without_stages(dag):
+    """The last task of FATE's whose component has no stages, a reader if need be."""
+    found = [task for task in of_fate(dag).values() if set(stages_declared(task["component_ref"])) == {"default"}]
+    return min(found, key=lambda task: task["component_ref"] == "reader")
+
+
+def ignored_input(dag):
+    """FATE takes an argument by its name, and passes over all others (component_desc/_component_io.py:75)."""
+    for task in of_fate(dag).values():
+        given = (task.get("inputs") or {}).get("data") or {}
+        if given:
+            key = "train_data" if "train_data" not in given else "test_data"
+            given[key] = copy.deepcopy(next(iter(given.values())))
+            return True
+    return False
+
+
+def missing_stage(dag):
+    """_cpn_search.py:63."""
+    without_stages(dag)["stage"] = "predict"
+
+
+def missing_role(dag):
+    """Outputs are active for the roles of a component alone, and without the one for metrics no task starts."""
+    task, arbiter = without_stages(dag), {"role": "arbiter", "party_id": ["10009"]}
+    if task["component_ref"] == "reader" or any(line["role"] in ("arbiter", "local") for line in dag["parties"]):
+        return False
+    dag["parties"].append(arbiter)
+    if task.get("parties"):
+        task["parties"].append(arbiter)
+    return True
+
+
+def without_hosts(dag):
+    """A party that nobody plays is waited for, or is none of FATE's list of parties (arch/context/_context.py:190)."""
+    if not any(task["component_ref"] == "psi" for task in dag["tasks"].values()):
+        return False
+    for content in _mappings(dag):
+        if isinstance(content.get("parties"), list):
+            content["parties"] = [line for line in content["parties"] if line["role"] != "host"]
+    dag["party_tasks"] = {name: owner for name, owner in (dag.get("party_tasks") or {}).items() if owner["parties"]}
+
+
+def read_without_hosts(lines, dag):
+    rows = [row for row in lines["rows"] if "host" not in (row["observer"], row["owner"])]
+    return {"rows": rows, "exit": exit_of(rows, True)}
+
+
+def _mappings(content):
+    inner = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    yield from [content] if isinstance(content, dict) else []
+    for each in inner:
+        yield from _mappings(each)
+
+
+def set_in_runners(dag, change):
+    found = [each["runner_conf"] for each in _mappings(dag) if each.get("runner_conf")]
+    for conf in found:
+        change(conf)
+    return bool(found)
+
+
+def function_as_loss(dag):
+    """FATE's loader imports the module and calls what it holds (nn/loader.py:93): this one unpickles a file."""
+    named = {
+        "module_name": "fate.components.components.nn.runner.homo_default_runner",
+        "item_name": "load_model_dict_from_path",
+        "kwargs": {"path": "/tmp"},
+    }
+    return set_in_runners(dag, lambda conf: conf.update(loss_conf=named))
+
+
+def model_to_a_hub(dag):
+    """FATE overwrites it (nn/trainer/trainer_base.py:131): nobody knows what was meant."""
+    return set_in_runners(dag, lambda conf: conf["training_args_conf"].update(push_to_hub=True))
+
+
+def average_by_steps(dag):
+    """FATE's runner refuses it (nn/runner/homo_default_runner.py:190)."""
+    return set_in_runners(
+        dag, lambda conf: (conf.get("fed_args_conf") or {}).update(aggregate_strategy="steps")
+    ) and any(task["component_ref"] == "homo_nn" for task in dag["tasks"].values())
+
+
+def go_on_with_guest_trees(dag):
+    """The guest's own trees are counted from the first of the model (secureboost/hetero/guest.py:288)."""
+    trained = dag["tasks"].get("sbt_0", {})
+    given = trained.get("parameters") or {}
+    if given.get("complete_secure", 0) < given.get("num_trees", 1):
+        return False
+    model = {"producer_task": "sbt_0", "output_artifact_key": "output_model"}
+    again = {**trained["inputs"], "model": {"warm_start_model": {"task_output_artifact": [model]}}}
+    dag["tasks"]["again_0"] = {**trained, "inputs": again}
+    return True
+
+
+def read_all_trees(lines, dag):
+    """The second training shows what one without trees of the guest alone does, at these settings."""
+    stock = yaml.safe_load((FOLDER / "verdicts.yaml").read_text())["secureboost_unpacked"]["rows"]
+    rows = [*lines["rows"], *({**row, "task": "again_0"} for row in stock if row["task"] == "sbt_0")]
+    return {"rows": rows, "exit": exit_of(rows, False)}
+
+
 VARIANTS = (
     Variant("spelled otherwise", spell_otherwise),
     Variant("an unknown parameter", set_unknown, read_unknown),
@@ -199,6 +311,14 @@ VARIANTS = (
     Variant("a table for hosts", warehouse_of_hosts),
     Variant("flips of an earlier job", inherit_flips, read_true),
     Variant("another runner", another_runner, read_unknown),
+    Variant("an input that the stage ignores", ignored_input, read_unknown),
+    Variant("a stage that is not there", missing_stage, read_unknown),
+    Variant("a role that does not run it", missing_role, read_unknown),
+    Variant("no hosts", without_hosts, read_without_hosts),
+    Variant("a function as a loss", function_as_loss, read_unknown),
+    Variant("a model to a hub", model_to_a_hub, read_unknown),
+    Variant("an average by steps", average_by_steps, read_unknown),
+    Variant("the guest's trees in a second training", go_on_with_guest_trees, read_all_trees),
 )
 
 

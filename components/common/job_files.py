@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import yaml
 
 from fate_dp.privacy.declared import YamlReader
 
+from .channels import DATA, inputs, sources
 from .federation import Document
 
 
@@ -28,9 +29,10 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job's DAG: what stands under ``dag`` in its file."""
+    """A job's DAG: what stands under ``dag`` in its file; ``runs`` where FATE-Flow has started it, be it in part."""
 
     dag: Document
+    runs: bool = False
 
     def task(self, name: str) -> PlannedTask:
         """The task of this name; raises KeyError where the job has none."""
@@ -48,7 +50,7 @@ class JobPlan:
         found, reached = [], [source]
         for producer in reached:
             for name, task in self.dag["tasks"].items():
-                keys = [key for key, channels in data_inputs(task).items() if producer in producers(channels)]
+                keys = [key for key, given in inputs(task).items() if producer in dict(sources(given))]
                 found += [(name, key) for key in keys]
                 if keys and name not in reached:
                     reached.append(name)
@@ -56,31 +58,17 @@ class JobPlan:
 
     def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
         """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
-        inputs = data_inputs(self.dag["tasks"][name])
-        return any(source in producers(channels) for key, channels in inputs.items() if key in keys)
+        given = inputs(self.dag["tasks"][name])
+        return any(source in dict(sources(channels)) for key, channels in given.items() if key in keys)
 
     def has_input(self, name: str, key: str) -> bool:
         """Whether the task is given a table under this key."""
-        return bool(data_inputs(self.dag["tasks"][name]).get(key))
+        return bool(inputs(self.dag["tasks"][name]).get(key))
 
     def parties(self, role: str, task: str | None = None) -> list[str]:
         """Ids of the parties that play a role in the job, or in one task of it."""
         named = (self.dag["tasks"][task].get("parties") if task is not None else None) or self.dag.get("parties") or []
         return [str(party_id) for line in named if line["role"] == role for party_id in line["party_id"]]
-
-
-def data_inputs(task: Document) -> Document:
-    return (task.get("inputs") or {}).get("data") or {}
-
-
-def producers(channels: Document) -> list[str]:
-    """The tasks whose output an input reads; rows of a table that was uploaded have none."""
-    return [output["producer_task"] for output in outputs_read(channels) if output.get("producer_task")]
-
-
-def outputs_read(channels: Mapping[str, object]) -> list[Document]:
-    """The tasks' outputs that an input reads, of which a DAG names one or a list."""
-    return _listed(channels.get("task_output_artifact"))
 
 
 # What FATE-Flow keeps of a job on this machine: which tables the data of a task come from, and the job's DAG.
@@ -132,7 +120,7 @@ class JobFiles:
         """The job's DAG; None at a party where the job was not submitted."""
         content = _content(self.parameters.parents[LEVELS - 1] / DAG)
         dag = content.get("dag")
-        return JobPlan(dag) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
+        return JobPlan(dag, runs=True) if isinstance(dag, dict) and isinstance(dag.get("tasks"), dict) else None
 
     def so_far(self) -> JobPlan:
         """What this party was to do in the job until now, where the whole DAG is known to another party only.
@@ -140,32 +128,30 @@ class JobFiles:
         Tasks of other parties alone, and those that come later, are not among them.
         """
         tasks: dict[str, Document] = {}
-        parties: dict[str, set[str]] = {}
         for folder in sorted(self.parameters.parents[3].iterdir()):
             content = self._of(folder.name)
             if not content.get("component"):
                 continue
-            given = (content.get("input_artifacts") or {}).get("data") or {}
-            data = {
-                key: {"task_output_artifact": [one for one in _listed(value) if one.get("producer_task")]}
-                for key, value in given.items()
-            }
+            given = (content.get("input_artifacts") or {}).get(DATA) or {}
+            roles: dict[str, list[str]] = {}
+            named = content.get("conf", {}).get("federation", {}).get("metadata", {}).get("parties", {}).get("parties")
+            for party in named or ():
+                roles.setdefault(party["role"], []).append(party["partyid"])
             tasks[folder.name] = {
                 "component_ref": content["component"],
                 "stage": content.get("stage"),
                 "parameters": content.get("parameters") or {},
-                "inputs": {"data": data},
+                "inputs": {DATA: {key: _listed(value) for key, value in given.items()}},
+                "parties": [{"role": role, "party_id": ids} for role, ids in roles.items()],
             }
-            named = content.get("conf", {}).get("federation", {}).get("metadata", {}).get("parties", {}).get("parties")
-            for party in named or ():
-                parties.setdefault(party["role"], set()).add(party["partyid"])
+        everybody: dict[str, set[str]] = {}
         for task in tasks.values():
-            for channels in task["inputs"]["data"].values():
-                channels["task_output_artifact"] = [
-                    one for one in channels["task_output_artifact"] if one["producer_task"] in tasks
-                ]
-        listed = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(parties.items())]
-        return JobPlan({"tasks": tasks, "parties": listed, "stage": "default"})
+            for line in task["parties"]:
+                everybody.setdefault(line["role"], set()).update(line["party_id"])
+            for key, listed in inputs(task).items():
+                task["inputs"][DATA][key] = {"task_output_artifact": [one for one in listed if _producer(one) in tasks]}
+        parties = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(everybody.items())]
+        return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, runs=True)
 
     def tables(self, key: str | None = None) -> tuple[str, ...]:
         """``namespace/name`` of the tables that readers gave to the data input ``key``, or to any, perhaps through other tasks."""
@@ -207,7 +193,7 @@ class JobFiles:
         named = [name for name in _producers(content, None) if name != UNKNOWN]
         own = [name for name in named if self._of(name)]
         found = [f"task {name} of an earlier job" for name in named if name not in own]
-        for key, channels in ((content.get("input_artifacts") or {}).get("data") or {}).items():
+        for key, channels in ((content.get("input_artifacts") or {}).get(DATA) or {}).items():
             artifacts = _listed(made.get(key))
             if not artifacts and UNKNOWN in map(_producer, _listed(channels)):
                 found.append("a task that FATE-Flow does not tell")
@@ -244,8 +230,8 @@ def origin_of_this_task(key: str | None = None) -> tuple[str, ...] | None:
 
 def _producers(content: Document, key: str | None) -> list[str]:
     """Names of this job's tasks whose output a task reads; `UNKNOWN` for what it reads from elsewhere."""
-    inputs = (content.get("input_artifacts") or {}).get("data") or {}
-    chosen = inputs.values() if key is None else [inputs.get(key)]
+    given = (content.get("input_artifacts") or {}).get(DATA) or {}
+    chosen = given.values() if key is None else [given.get(key)]
     return [_producer(channel) for value in chosen for channel in _listed(value)]
 
 

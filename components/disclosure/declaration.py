@@ -131,6 +131,7 @@ class ComponentDisclosure:
             which is the one record less that add-or-remove means.
         known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
         apart: roles that one party must not play together.
+        from_start: settings that count from the first step of a model, and may be used up where a training goes on.
     """
 
     component: str
@@ -141,6 +142,7 @@ class ComponentDisclosure:
     shows: tuple[Shown, ...]
     known: Mapping[str, Any] = field(default_factory=dict)
     apart: tuple[Apart, ...] = ()
+    from_start: tuple[str, ...] = ()
 
 
 RULES = declared.Rules(
@@ -258,6 +260,7 @@ def joined_roles(
     return None
 
 
+@cache
 def catalogue() -> tuple[str, ...]:
     """Names of FATE's components that are declared."""
     return tuple(sorted(path.stem for path in CATALOGUE.glob("*.yaml")))

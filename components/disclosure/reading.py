@@ -1,14 +1,16 @@
-"""What FATE makes of a task's parameters, before anybody says what a setting does.
+"""What FATE makes of a task's parameters and inputs, before anybody says what a setting does.
 
 FATE lowers choices, takes "no" for false and "5" for a number, and fills groups of settings. So its own declarations are called
-here, and ours. A client without FATE reads what ``tests/pages/fate_parameters.py`` wrote of them into `GENERATED`.
+here, and ours. What they say of inputs, outputs and roles, and on a client without FATE all of it, is read from `GENERATED`, which
+``tests/pages/fate_parameters.py`` writes and a test holds to them.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -20,6 +22,10 @@ from .declaration import COMPONENTS
 GENERATED = Path(__file__).parent / "fate_parameters.json"
 WORDS = {False: ("0", "off", "f", "false", "n", "no"), True: ("1", "on", "t", "true", "y", "yes")}
 TRUTH = {word: value for value, words in WORDS.items() for word in words}
+NUMBERS, TEXTS, TRUTHS = "numbers", "words", "truth"
+"""Of a member of a group, what it may be: no text; no more than a word either; true or false and nothing like it."""
+ANY_OF = "any of"
+WORD = re.compile(r"\w[\w .+-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -30,13 +36,11 @@ class ReadParameter:
         read: a given value as the component gets it; raises for one that FATE refuses.
         default: what the component gets where nothing, or null, is given.
         stages: that take it.
-        members: of a group, the names that it knows; None for anything else.
     """
 
     read: Callable[[object], object]
     default: object
     stages: tuple[str, ...]
-    members: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def read(component: str, given: Document) -> Reading:
 @lru_cache(maxsize=4096)
 def _read(component: str, text: str) -> Reading:
     given, known = json.loads(text), parameters_of(component)
+    members = _generated()["components"].get(component, {}).get("parameters", {})
     if not known:
         return Reading(given)
     found: Document = {name: each.default for name, each in known.items()}
@@ -67,10 +72,7 @@ def _read(component: str, text: str) -> Reading:
         except Exception:  # FATE ends the task, whatever a check raises.
             found[name] = value
             unread.append(name)
-        members = known[name].members
-        unread += (
-            [f"{name}.{key}" for key in value if key not in members] if members and isinstance(value, dict) else []
-        )
+        unread += [each for each in strange(name, value, members.get(name, [None])[-1]) if each not in unread]
     for resolve in _resolvers(component):
         try:
             found |= resolve(found)
@@ -117,10 +119,9 @@ def declared_by(stages: Document) -> dict[str, ReadParameter]:
     found: dict[str, ReadParameter] = {}
     for stage, declared in stages.items():
         for name, each in declared.parameters.mapping.items():
-            members = getattr(each.type, "__fields__", None)
             taken = (*(found[name].stages if name in found else ()), stage)
             default = None if each.default is ... else _plain(each.default)
-            found[name] = ReadParameter(each.apply, default, taken, members and tuple(members))
+            found[name] = ReadParameter(each.apply, default, taken)
     return found
 
 
@@ -134,15 +135,52 @@ def _plain(value: Any) -> object:
 
 
 @cache
+def _generated() -> Document:
+    return json.loads(GENERATED.read_text(encoding="utf-8"))
+
+
+def items() -> Mapping[str, list[str]]:
+    """By module what networks are made of; `fate_patches.model_classes` lets no job import anything else."""
+    return _generated()["items"]
+
+
+def stages_declared(component: str) -> Document:
+    """What each stage of a component declares, as ``tests/pages/fate_parameters.py`` says; none where nobody can tell."""
+    return _generated()["components"].get(component, {}).get("stages", {})
+
+
+@cache
 def generated() -> dict[str, dict[str, ReadParameter]]:
-    """FATE 2.2.0's parameters without FATE; values are read where some statement depends on them, and others left as they are."""
+    """FATE 2.2.0's parameters and ours without FATE; values are read where some statement depends on them, and others left as they are."""
     return {
         component: {
-            name: ReadParameter(partial(_taken, kind), default, tuple(stages), members and tuple(members))
-            for name, (kind, default, stages, members) in parameters.items()
+            name: ReadParameter(partial(_taken, kind), default, tuple(stages))
+            for name, (kind, default, stages, _) in each["parameters"].items()
         }
-        for component, parameters in json.loads(GENERATED.read_text(encoding="utf-8")).items()
+        for component, each in _generated()["components"].items()
     }
+
+
+def strange(name: str, value: object, kind: object) -> Iterator[str]:
+    """Members of a group, however deep, that FATE does not know, refuses, or takes for files, code or addresses."""
+    if value is None or kind in (None, "any"):
+        return
+    if isinstance(kind, dict) and isinstance(value, dict):
+        for key, each in value.items():
+            yield from strange(f"{name}.{key}", each, kind[key]) if key in kind else [f"{name}.{key}"]
+    elif isinstance(kind, list) and kind[0] == ANY_OF:
+        yield from min((list(strange(name, value, each)) for each in kind[1:]), key=len)
+    elif kind == TRUTHS:
+        yield from [] if isinstance(value, bool) else [name]
+    elif kind in (NUMBERS, TEXTS):
+        yield from [] if all(kind == TEXTS and WORD.fullmatch(text) for text in _texts(value)) else [name]
+    elif not isinstance(kind, list) or value not in kind:
+        yield name
+
+
+def _texts(value: object) -> list[str]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] if isinstance(value, str) else [text for each in inner for text in _texts(each)]
 
 
 def _taken(kind: Any, value: Any) -> object:

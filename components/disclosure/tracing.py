@@ -18,10 +18,10 @@ from typing import Any
 
 from fate_dp.privacy.validation import InvalidArgument, is_finite
 
+from ..common.channels import ELSEWHERE, MODELS, in_order, inputs, inputs_from, is_among, parties_of, read_at, sources
 from ..common.federation import Document, PartyId
-from ..common.job_files import JobPlan, data_inputs
+from ..common.job_files import JobPlan
 from ..common.vocabulary import with_new_names
-from .channels import ELSEWHERE, in_order, inputs, inputs_from, is_among, parties_of, read_at, sources
 from .declaration import (
     ANYTHING,
     EVERY,
@@ -39,12 +39,14 @@ from .declaration import (
     ComponentDisclosure,
     Mixing,
     Shown,
+    catalogue,
     disclosure_of,
     fits,
     joined_roles,
     roles_played,
 )
 from .reading import Reading, parameters_of, read
+from .running import declared_inputs, names_other_code, not_run
 
 NOT_GIVEN = object()
 UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depend on")
@@ -53,7 +55,7 @@ HARDLY_FLIPPED = 1e-4
 LAUNCHERS = (None, "default")
 PROVIDER = re.compile(r"\*|fate:(2\.2\.0|dp[A-Za-z0-9._+-]+)@local")
 """Of FATE and of ours (`deploy.provider`); any other names code that the catalogue is not about."""
-GUEST, HOST, LOCAL = "guest", "host", "local"
+GUEST, HOST, ARBITER, LOCAL = *ROLES, "local"
 """The last is FATE's name for the party of a task that runs at one party alone."""
 NOT_TRAINED_ON = ("validate_data", "test_data")
 OUTPUT_OF = "_output_data"
@@ -61,11 +63,6 @@ OUTPUT_OF = "_output_data"
 PREDICT = "predict"
 FLIP_BEHIND = ("psi", "reader")
 """Behind the first of these that a job has, label_flip stands before everything else that reads labels."""
-MODEL_MODULES = (
-    *("torch.nn", "torch.optim", "fate.ml.nn.model_zoo", "fate.ml.nn.dataset", "fate.ml.nn.cust_func"),
-    *("fate.components.components.nn.torch", "fate.components.components.nn.runner"),
-)
-"""With all that lies below them, what networks are made of: `fate_patches.model_classes` lets no job import anything else."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ class Disclosure:
         """For each task the one before it that label_flip should stand behind, the nearest of the first kind that there is."""
         tasks = self.plan.dag["tasks"]
         found: dict[str, dict[str, str]] = {}
-        for name in in_order(self.plan):
+        for name in in_order(self.plan.dag):
             before = inputs_from(tasks[name])
             own = {tasks[each]["component_ref"]: each for each in reversed(before)}
             inherited = [found[each] for each in reversed(before)]
@@ -195,7 +192,7 @@ class Walk:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Names of the tasks, each after those whose outputs it reads."""
-        return in_order(self.plan)
+        return in_order(self.plan.dag)
 
     @cached_property
     def declared(self) -> dict[str, ComponentDisclosure | None]:
@@ -204,15 +201,26 @@ class Walk:
     @cached_property
     def parties(self) -> dict[str, tuple[PartyId, ...]]:
         """(role, id) of all who take part in each task; somebody without a name where nobody is named."""
-        return {name: parties_of(self.plan, name) or (("", ""),) for name in self.plan.dag["tasks"]}
+        return {name: parties_of(self.plan.dag, name) or (("", ""),) for name in self.plan.dag["tasks"]}
 
     @cached_property
     def inherited(self) -> frozenset[str]:
         """Tasks that do not run: FATE-Flow takes the outputs of a task of that name in an earlier job."""
         return frozenset(((self.plan.dag.get("conf") or {}).get("inheritance") or {}).get("task_list") or ())
 
+    def inputs_of(self, name: str) -> Document:
+        """The data inputs of a task that FATE reads."""
+        return declared_inputs(self.plan.dag, name)
+
     def unknown(self, name: str) -> str:
-        """Why nobody can tell what a task shows; empty where somebody has read its component, and all its parameters are known."""
+        """Why nobody can tell what a task shows; empty where somebody has read its component, and FATE takes all that it is given."""
+        return self._unknown[name]
+
+    @cached_property
+    def _unknown(self) -> dict[str, str]:
+        return {name: self._unknown_of(name) for name in self.order}
+
+    def _unknown_of(self, name: str) -> str:
         declared, component = self.declared[name], self.plan.task(name).component
         if declared is None:
             return f"nobody knows what {component}, the component of task {name}, shows"
@@ -227,12 +235,26 @@ class Walk:
         unread = dict.fromkeys(each for reading in self.readings(name) for each in reading.unread)
         if unread:
             return f"FATE refuses or passes over what task {name} ({component}) sets: {', '.join(unread)}"
+        # What FATE-Flow has started, or one party knows in part, has no such faults where it matters.
+        if not self.plan.runs and (found := self._not_run(name)):
+            return f"FATE refuses or passes over what task {name} is given: {component} {found}"
         for settings in self.settings_of(name):
             for setting, condition in declared.known.items():
                 if settings.get(setting) is ANYTHING or not fits({setting: condition}, settings):
                     return f"nobody has read the code that {setting} of task {name} ({component}) chooses"
             if names_other_code(settings):
                 return f"task {name} ({component}) names code of others, and nobody knows what it shows"
+        return ""
+
+    def _not_run(self, name: str) -> str:
+        """What `not_run` says, or for which roles a task has no party. Which of ours need an arbiter they say themselves."""
+        given = [reading.settings for reading in self.readings(name)]
+        if found := not_run(self.plan.dag, name, self.parties, given):
+            return found
+        ours = self.plan.task(name).component not in catalogue()
+        for roles in (roles for shown in self._happening(name) for roles in (shown.of, shown.to)):
+            if MODEL not in roles and not (ours and ARBITER in roles) and not self.parties_in(name, roles):
+                return f"has no party as {' or '.join(roles)}"
         return ""
 
     def _confs(self, name: str) -> Iterator[Document]:
@@ -248,8 +270,8 @@ class Walk:
         """By task and output key, what was asked for so far at each party; filled in the order of the tasks."""
         found: Carried = {}
         keys_read: dict[str, set[str]] = {}
-        for task in self.plan.dag["tasks"].values():
-            for channels in data_inputs(task).values():
+        for name in self.order:
+            for channels in self.inputs_of(name).values():
                 for source, key in sources(channels):
                     keys_read.setdefault(source, set()).add(key)
         for name in self.order:
@@ -267,7 +289,7 @@ class Walk:
             return NONE
         if kind == FLIPPED:
             return self._flips(name)
-        given = data_inputs(self.plan.dag["tasks"][name])
+        given = self.inputs_of(name)
         own = key.partition(OUTPUT_OF)[0] + "_data"
         return self._entering([given[own]] if own in given else given.values(), party, known) or TRUE_LABELS
 
@@ -287,7 +309,7 @@ class Walk:
 
         At one party, or at those who hold labels: the guest, or all who have an input where it has none.
         """
-        given = data_inputs(self.plan.dag["tasks"][name])
+        given = self.inputs_of(name)
         trained = [key for key in given if key not in NOT_TRAINED_ON]
         chosen = [key for key in named if key in given] if named else trained or list(given)
         parties = self.parties[name] if party is None else (party,)
@@ -307,7 +329,7 @@ class Walk:
         return tuple(waiting[1:])
 
     def _read_by(self, name: str) -> list[str]:
-        channels = data_inputs(self.plan.dag["tasks"][name]).values()
+        channels = inputs(self.plan.dag["tasks"][name]).values()
         return [source for given in channels for source, _ in sources(given)]
 
     @cached_property
@@ -393,17 +415,21 @@ class Walk:
         return [{**own, **before, **{key: own[key] for key in taken}} for before in held]
 
     def _of_earlier_model(self, name: str, settings: Iterable[str]) -> dict[str, object]:
-        """Settings that come with a model of another job, which may be anything."""
-        models, declared = inputs(self.plan.dag["tasks"][name], "model").values(), self.declared[name]
-        told = self.parties.__getitem__
-        if declared is None or not any(
-            ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)
-        ):
+        """Settings that a model makes anything: those that a training which goes on may have used up, and all of another job's model."""
+        models, declared = inputs(self.plan.dag["tasks"][name], MODELS).values(), self.declared[name]
+        if declared is None or not models:
             return {}
-        known, predicts = parameters_of(declared.component), self.stage_of(name) == PREDICT
-        parameters = [known.get(setting.partition(".")[0]) for setting in settings]
-        own = [each is None or PREDICT in each.stages if predicts else not declared.known for each in parameters]
-        return {setting: ANYTHING for setting, stays in zip(settings, own) if not stays}
+        known, predicts, told = (
+            parameters_of(declared.component),
+            self.stage_of(name) == PREDICT,
+            self.parties.__getitem__,
+        )
+        found = {} if predicts else dict.fromkeys(declared.from_start, ANYTHING)
+        if any(ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)):
+            parameters = [known.get(setting.partition(".")[0]) for setting in settings]
+            own = [each is None or PREDICT in each.stages if predicts else not declared.known for each in parameters]
+            found |= {setting: ANYTHING for setting, stays in zip(settings, own) if not stays}
+        return found
 
     def _with_classes(self, name: str, settings: dict[str, object]) -> dict[str, object]:
         """Classes that a task is not told are those of the flips that it reads."""
@@ -415,7 +441,7 @@ class Walk:
     def _training_of(self, name: str) -> str | None:
         """The task of this job that trained the model which a task of the same component is given."""
         tasks = self.plan.dag["tasks"]
-        found = [source for each in inputs(tasks[name], "model").values() for source, _ in sources(each)]
+        found = [source for each in inputs(tasks[name], MODELS).values() for source, _ in sources(each)]
         return next((each for each in found if tasks[each]["component_ref"] == tasks[name]["component_ref"]), None)
 
     def stage_of(self, name: str) -> str:
@@ -449,20 +475,25 @@ class Walk:
         told = (self.parties[name], self.stage_of(name))
         return [found for each in self.settings_of(name) if (found := joined_roles(declared, *told, each)) is not None]
 
+    def _happening(self, name: str) -> list[Shown]:
+        """The statements about a task that hold for its stage, settings and inputs."""
+        declared, stage, given = self.declared[name], self.stage_of(name), set(self.inputs_of(name))
+        variants = [self._with_classes(name, each) for each in self.settings_of(name)]
+        return [
+            shown
+            for shown in (declared.shows if declared is not None else ())
+            if (not shown.stages or stage in shown.stages) and (not shown.inputs or given & set(shown.inputs))
+            if any(fits(shown.when, settings) for settings in variants)
+        ]
+
     def sights_of(self, name: str) -> list[Sight]:
         declared = self.declared[name]
         if declared is None:
             return []
         if not self.parties_in(name, (*ROLES, SHUFFLER, LOCAL)):
             raise InvalidArgument(f"Task {name} has no parties. Name the guest and who else takes part.")
-        stage, variants = self.stage_of(name), [self._with_classes(name, each) for each in self.settings_of(name)]
         found = []
-        for shown in declared.shows:
-            happens = not shown.stages or stage in shown.stages
-            if not happens or not any(fits(shown.when, settings) for settings in variants):
-                continue
-            if shown.inputs and not set(shown.inputs) & set(data_inputs(self.plan.dag["tasks"][name])):
-                continue
+        for shown in self._happening(name):
             for observer in self.parties_in(name, shown.to):
                 if not set(shown.also) <= set(observer.roles):
                     continue
@@ -496,15 +527,3 @@ def flat(parameters: Mapping[str, object], names: Iterable[str]) -> dict[str, ob
         if value is not NOT_GIVEN:
             found[name] = value
     return found
-
-
-def names_other_code(content: object) -> bool:
-    """Whether parameters, however deep, name code outside of `MODEL_MODULES`, as FATE's loader takes it."""
-    if isinstance(content, Mapping):
-        if "module_name" in content:
-            module = content["module_name"]
-            known = isinstance(module, str) and any(f"{module}.".startswith(f"{each}.") for each in MODEL_MODULES)
-            if not known or content.get("source") is not None:
-                return True
-        content = tuple(content.values())
-    return isinstance(content, list | tuple) and any(map(names_other_code, content))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fate_dp.privacy.ledger.policy import OFF, WARN
 from fate_dp.privacy.validation import InvalidArgument, check_epsilon
 
-from ..common.job_files import JobPlan, data_inputs, outputs_read
+from ..common.channels import WAREHOUSES, channels_of, inputs
+from ..common.job_files import JobPlan
 from .declaration import EVERY, FEATURES, FLIPPED, IDS, LABELS, NOTHING, PRIVATE, SCORES, SOME, SUMS, TRUE
 from .tracing import Disclosure, Sight, Unknown
 
@@ -150,9 +151,9 @@ class Change:
         read = [
             output
             for task in dag["tasks"].values()
-            for channels in data_inputs(task).values()
-            for output in outputs_read(channels)
-            if output["producer_task"] == self.behind
+            for channels in inputs(task).values()
+            for kind, output in channels_of(channels)
+            if kind not in WAREHOUSES and output["producer_task"] == self.behind
         ]
         keys = {output["output_artifact_key"] for output in read}
         if len(keys) != 1:

@@ -1,10 +1,8 @@
 """What a job may name where FATE's `homo_nn` and `hetero_nn` import and call by name: classes of networks, and nothing else.
 
 FATE 2.2.0's `Loader` imports any module that a parameter names, or a model's description that was made of one, and calls what it
-finds there with the parameter's arguments. Here it imports only the modules below, and gives only a class that is made in one of
-them for what it is asked for: a module of torch, an optimizer, a dataset, a runner. A function is given for two reasons alone: FATE
-itself writes a sequence of layers as a call of `load_seq`, which asks the `Loader` for each; and a party's operator may list a
-function under `model_modules` in policy.yaml.
+finds there with the parameter's arguments. Here it gives what FATE's own client writes, item by item: a class beside them may read
+files, train by itself or run more code. A party's operator may list others under `model_modules` in policy.yaml.
 
 `TrainingArguments` of transformers, which runners fill from a parameter, take paths, addresses and names of services; here they take
 numbers, and words where only a word is meant.
@@ -12,6 +10,8 @@ numbers, and words where only a word is meant.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 TYPE_CHECKING = False
@@ -20,23 +20,20 @@ if TYPE_CHECKING:
 
     from fate_dp.privacy.ledger.policy import Policy
 
-# With all that lies below them.
-MODULES = (
-    *("torch.nn", "torch.optim"),
-    *("fate.ml.nn.model_zoo", "fate.ml.nn.dataset", "fate.ml.nn.cust_func"),
-    *("fate.components.components.nn.torch", "fate.components.components.nn.runner"),
+# What `fate-dp check` knows as well: what FATE's own client writes into a network's settings, and FATE's training arguments.
+KNOWN = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "components", "disclosure", "fate_parameters.json"
 )
-SEQUENCE = "fate.components.components.nn.torch.base", "load_seq"
-MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-ITEM_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-# Of TrainingArguments. FATE's runners put the task's own folder in place of the first three, after they were read.
+with open(KNOWN, encoding="utf-8") as file:
+    _known = json.load(file)
+ITEMS: dict[str, list[str]] = _known["items"]
+ARGUMENTS: dict[str, str] = _known["arguments"]
+# Modules of FATE's own runners; the class is named by every job.
+RUNNER = re.compile(r"fate\.components\.components\.nn\.runner\.(homo|hetero)_default_runner")
+# Of TrainingArguments: FATE's runners put the task's own folder in their place, after they were read.
 REPLACED = {"output_dir": "./", "logging_dir": None, "resume_from_checkpoint": None}
-WORDS = (
-    *("lr_scheduler_type", "evaluation_strategy", "logging_strategy", "save_strategy", "optim", "label_names"),
-    *("metric_for_best_model", "log_level", "log_level_replica", "half_precision_backend"),
-)
 WORD = re.compile(r"\w[\w .+-]{0,99}")
-CURE = "The operator can list a function of it under model_modules in policy.yaml"
+CURE = "The operator can list MODULE:ITEM under model_modules in policy.yaml"
 
 # Whose task this process runs; None where it runs none.
 party: str | None = None
@@ -52,34 +49,20 @@ def policy_of(party_id: str) -> Policy | None:
     return load_policy(party_folder(parties_folder(), party_id) / POLICY_FILE)
 
 
-def is_within(module: object) -> bool:
-    return isinstance(module, str) and any(module == each or module.startswith(f"{each}.") for each in MODULES)
+def is_known(module: str, item: str) -> bool:
+    return item in ITEMS.get(module, ()) or item == "DefaultRunner" and RUNNER.fullmatch(module) is not None
 
 
-def check_names(module: object, item: object, party_id: str | None) -> bool:
-    """Refuse what no job may import; returns whether the party's policy names exactly this item."""
-    fine = isinstance(module, str) and isinstance(item, str)
-    if not fine or not MODULE_NAME.fullmatch(str(module)) or not ITEM_NAME.fullmatch(str(item)):
-        raise ValueError(f"module_name and item_name must be a module and a name in it, got {module!r} and {item!r}.")
-    if is_within(module):
-        return False
-    policy = None if party_id is None else policy_of(party_id)
-    if policy is None or f"{module}:{item}" not in policy.model_modules.values():
-        raise ValueError(f"module_name must be one of {', '.join(MODULES)}, got {module!r}. {CURE}.")
-    return True
-
-
-def check_item(found: object, module: str, item: str) -> None:
-    """Refuse what a module holds beside the classes that are its own."""
-    import torch
-    from fate.components.components.nn.nn_runner import NNRunner
-
-    kinds = (torch.nn.Module, torch.optim.Optimizer, torch.utils.data.Dataset, NNRunner)
-    if (module, item) == SEQUENCE:
+def check_names(module: object, item: object, party_id: str | None) -> None:
+    """Refuse what no job may import."""
+    named = isinstance(module, str) and isinstance(item, str)
+    if named and is_known(str(module), str(item)):
         return
-    if not isinstance(found, type) or not issubclass(found, kinds) or not is_within(found.__module__):
+    policy = policy_of(party_id) if named and party_id is not None else None
+    if policy is None or f"{module}:{item}" not in policy.model_modules.values():
         raise ValueError(
-            f"item_name must be a class of networks, optimizers, datasets or runners that {module} has, got {item!r}."
+            f"module_name and item_name must be a layer or loss of torch.nn, an optimizer of torch.optim, load_seq or TableDataset of "
+            f"FATE, as its client names them, got {module!r} and {item!r}. {CURE}."
         )
 
 
@@ -88,27 +71,22 @@ def load_classes_only(module: Any) -> None:
     load = module.Loader._load_item
 
     def _load_item(self) -> Any:
-        is_listed = check_names(self.module_name, self.item_name, party)
-        found = load(self)
-        if not is_listed:
-            check_item(found, self.module_name, self.item_name)
-        return found
+        check_names(self.module_name, self.item_name, party)
+        return load(self)
 
     module.Loader._load_item = _load_item
 
 
-def is_numbers(value: object) -> bool:
-    """Whether a value holds no text but the keys of mappings."""
+def texts_in(value: object) -> list[object]:
+    """What is no number in a value, the keys of mappings among it."""
     if isinstance(value, dict):
-        return all(isinstance(key, str) and WORD.fullmatch(key) and is_numbers(each) for key, each in value.items())
+        return [text for each in value.values() for text in texts_in(each)] + [key for key in value if not is_word(key)]
     if isinstance(value, (list, tuple)):
-        return all(map(is_numbers, value))
-    return value is None or isinstance(value, (bool, int, float))
+        return [text for each in value for text in texts_in(each)]
+    return [] if value is None or isinstance(value, (bool, int, float)) else [value]
 
 
-def is_words(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(is_words, value))
+def is_word(value: object) -> bool:
     return isinstance(value, str) and WORD.fullmatch(value) is not None
 
 
@@ -123,9 +101,11 @@ def take_numbers_only(module: Any) -> None:
             setattr(self, name, own)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if value == field.default or is_numbers(value) or field.name in WORDS and is_words(value):
+            taken = ARGUMENTS.get(field.name)
+            others = texts_in(value)
+            if value == field.default or taken and (not others or taken == "words" and all(map(is_word, others))):
                 continue
-            kind = "a word" if field.name in WORDS else "without texts"
+            kind = {"words": "a word", "numbers": "without texts"}.get(taken or "", "left out")
             raise ValueError(f"{field.name} of training_args_conf must be {kind}, got {value!r}.")
         settle(self)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fate_dp.components.common.job_files import JobPlan, data_inputs
+from fate_dp.components.common.channels import channels_of, inputs
+from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, LEARNS, SOME
 from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, trace
 from fate_dp.components.disclosure.verdicts import DEGREES, NAMES
@@ -78,8 +79,8 @@ def tables_of(plan: JobPlan) -> dict[str, set[str]]:
     walk = Walk(plan)
     found: dict[str, set[str]] = {}
     for name, task in plan.dag["tasks"].items():
-        warehouses = [channels.get("data_warehouse") or [] for channels in data_inputs(task).values()]
-        listed = [each for given in warehouses for each in (given if isinstance(given, list) else [given])]
+        channels = [each for given in inputs(task).values() for each in channels_of(given)]
+        listed = [each for kind, each in channels if kind == "data_warehouse"]
         for party in walk.parties[name]:
             for each in (*listed, *(walk.given_to(name, party) if task["component_ref"] == "reader" else ())):
                 found.setdefault(party[1], set()).add(f"{each.get('namespace')}/{each.get('name')}")

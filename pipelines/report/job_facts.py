@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fate_dp.components.common.channels import inputs_from
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure.channels import inputs_from
 from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, trace
 from fate_dp.components.disclosure.verdicts import advice, told
 from fate_dp.deploy.flow.client import FlowAddress

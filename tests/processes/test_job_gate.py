@@ -127,7 +127,7 @@ TAKEN = {
 FILES = "Task a_0 runs {0}, which {1}: the jobs of other parties may not do that at host 10000, unless its operator lists {0} "
 READS, NEITHER = "reads a file of the server", "is neither FATE's nor FATE-DP's"
 PATH = "must be a name without slashes that does not begin with a dot, got "
-MODULES = "module_name must be one of torch.nn, "
+MODULES = "module_name and item_name must be a layer or loss of torch.nn, "
 OPTION = "in engine_run, which may be more than an amount"
 REFUSED = {
     "another's upload": (case(UPLOAD), FILES.format("upload", f"{READS}, removes it if told to, and replaces a table")),
@@ -190,7 +190,7 @@ REFUSED = {
         case(
             dag("homo_nn", {"runner_conf": {"a": {**SEQUENCE, "kwargs": {"seq_conf": {"0": {"module_name": "os"}}}}}})
         ),
-        "module_name and item_name must be a module and a name in it, got 'os' and None",
+        MODULES,
     ),
     "a module of one party": (
         case(

@@ -254,7 +254,7 @@ class KnownJob:
     def plan(self):
         from fate_dp.components.common.job_files import JobPlan
 
-        return JobPlan(dag_of(self, self.flip))
+        return JobPlan(dag_of(self, self.flip), runs=True)
 
 
 def dag_of(job, flip=MappingProxyType({})) -> dict:

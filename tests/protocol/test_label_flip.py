@@ -266,6 +266,14 @@ def test_flips_that_a_training_can_use_are_released(runs, name):
     assert runs[name][GUEST].ledger["spent"] == 1.0
 
 
+def test_the_guest_is_told_facts_about_the_hosts_whole_table_alone(runs):
+    ((_, message, value),) = runs["a training can follow"][GUEST].received
+    facts = value["facts"]
+    assert message == "preflight" and len(facts.pop("digest")) == 64
+    sizes = {"rows": 240, "features": 2, "mean_square_bits": 1, "too_large": None}
+    assert facts == {**sizes, "few_valued": False, "score_releases_left": 0}
+
+
 @pytest.mark.parametrize("name", ["seven under another name", "half of them under another name"])
 def test_a_second_name_for_the_same_labels_opens_no_second_budget(runs, name):
     outcomes = runs[name]

@@ -1,6 +1,7 @@
 """What shows the guest joint scores is counted at the host over all jobs; what relabels is recognised in later ones."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -370,6 +371,8 @@ def test_every_round_of_flipback_counts(runs):
 
 def test_every_fold_of_a_cross_validation_counts(runs):
     assert shown(runs, "cross-validation") == 5
+    told = Counter(name for _, name, _ in runs["cross-validation"][HOST].received)
+    assert (told["training_rows"], told["held_out_rows"]) == (5, 5)
     folds, summaries = runs["cross-validation"][GUEST].value
     ids = [match_id for fold in folds for match_id in fold["id"]]
     assert sorted(ids) == sorted(TABLES[GUEST]["id"]) and {kind for fold in folds for kind in fold["type"]} == {

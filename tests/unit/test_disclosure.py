@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure import declaration, tracing
+from fate_dp.components.disclosure import declaration, running, tracing
 from fate_dp.components.disclosure.declaration import ComponentDisclosure, Output, Shown
 from fate_dp.components.disclosure.tracing import Labels, Party, trace
 from fate_dp.components.disclosure.verdicts import Change, advice, enforce, refusal, refusal_for_labels, status, told
@@ -59,6 +59,8 @@ KNOWN = [
 def known(monkeypatch):
     by_name = {each.component: each for each in KNOWN}
     monkeypatch.setattr(tracing, "disclosure_of", by_name.get)
+    # What FATE says of components of these names is another matter.
+    monkeypatch.setattr(running, "stages_declared", lambda component: {})
 
 
 def task(component_ref, parameters=None, stage=None, **inputs):

@@ -9,6 +9,7 @@ import yaml
 from fate_dp.components.common.preflight import Refusal
 from fate_dp.components.common.row_origin import labels_were_flipped, refuse_mixed_rows, refuse_shown_labels
 from fate_dp.components.disclosure.declaration import FLIPPED, catalogue, disclosure_of
+from fate_dp.components.disclosure.reading import stages_declared
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.report.guarantees import component_names
 
@@ -240,12 +241,17 @@ def dag(tmp_path, between, component, **parameters):
     """A file with a job: a reader, this task and one that promises something."""
 
     def task(component, parameters, *producers):
-        channels = [{"producer_task": each, "output_artifact_key": "output_data"} for each in producers]
-        inputs = {"data": {"train_data": {"task_output_artifact": channels}}} if channels else {}
-        return {"component_ref": component, "parameters": parameters, "inputs": inputs}
+        stage, declared = next(iter(stages_declared(component).items()))
+        outputs = stages_declared(between[0]).values()
+        made = {"before": next(key for each in outputs for key in each["outputs"]["data"]), "reader_0": "output_data"}
+        channels = [{"producer_task": each, "output_artifact_key": made[each]} for each in producers]
+        inputs = (
+            {"data": {next(iter(declared["inputs"]["data"])): {"task_output_artifact": channels}}} if channels else {}
+        )
+        return {"component_ref": component, "parameters": parameters, "inputs": inputs, "stage": stage}
 
     tasks = {
-        "reader_0": task("reader", {}),
+        "reader_0": task(*READER),
         "before": task(*between, "reader_0"),
         "step": task(component, parameters, "before"),
     }

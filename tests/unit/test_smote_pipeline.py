@@ -119,7 +119,7 @@ def test_other_uses_of_synthetic_rows_are_refused(task, sentence):
 def test_test_data_and_folds_of_over_sampled_rows_are_refused():
     def tasks(key):
         channel = {"producer_task": "balance", "output_artifact_key": "train_output_data"}
-        inputs = {"data": {key: {"task_output_artifact": [{"producer_task": "reader"}, channel]}}}
+        inputs = {"data": {key: {"task_output_artifact": [{**channel, "producer_task": "reader"}, channel]}}}
         return {
             "dag": {
                 "tasks": {

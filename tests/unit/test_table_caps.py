@@ -224,7 +224,10 @@ def test_check_tells_what_the_ledger_knows_of_a_table_and_what_parties_may_combi
                 "task_output_artifact": [{"producer_task": "reader_0", "output_artifact_key": "output_data"}]
             }
         }
-        tasks = {"reader_0": {"component_ref": "reader"}, "a": {"component_ref": component, "inputs": {"data": read}}}
+        tasks = {
+            "reader_0": {"component_ref": "reader", "stage": "default"},
+            "a": {"component_ref": component, "inputs": {"data": read}},
+        }
         party_tasks = {
             key: {"parties": named, "tasks": {"reader_0": {"parameters": {"namespace": "bank", "name": name}}}}
             for key, (named, name) in tables.items()

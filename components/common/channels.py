@@ -11,9 +11,9 @@ from graphlib import CycleError, TopologicalSorter
 
 from fate_dp.privacy.validation import InvalidArgument
 
-from ..common.federation import Document, PartyId
-from ..common.job_files import JobPlan
+from .federation import Document, PartyId
 
+DATA, MODELS = "data", "model"
 WAREHOUSES = ("data_warehouse", "model_warehouse")
 Source = tuple[str, str]
 """(task, output) of this job."""
@@ -21,9 +21,9 @@ ELSEWHERE: Source = ("", "")
 """A table, or a model, of this party's FATE-Flow that no task of this job made."""
 
 
-def parties_of(plan: JobPlan, name: str) -> tuple[PartyId, ...]:
+def parties_of(dag: Document, name: str) -> tuple[PartyId, ...]:
     """(role, id) of all who take part in a task."""
-    named = _last_of_each_role(plan.dag["tasks"][name].get("parties") or ()) or plan.dag.get("parties") or ()
+    named = _last_of_each_role(dag["tasks"][name].get("parties") or ()) or dag.get("parties") or ()
     return tuple(dict.fromkeys((line["role"], str(each)) for line in named for each in line["party_id"]))
 
 
@@ -34,16 +34,16 @@ def _last_of_each_role(lines: Iterable[Document]) -> list[Document]:
 
 def sources(channels: Mapping[str, object]) -> list[Source]:
     """Everything of this job that an input names, whoever reads it; raises InvalidArgument, one sentence."""
-    return [_source(each) for kind, each in _channels(channels) if kind not in WAREHOUSES]
+    return [_source(each) for kind, each in channels_of(channels) if kind not in WAREHOUSES]
 
 
 def inputs_from(task: Document) -> list[str]:
     """Tasks of this job whose data or models a task names."""
-    return [source for kind in ("data", "model") for each in inputs(task, kind).values() for source, _ in sources(each)]
+    return [source for kind in (DATA, MODELS) for each in inputs(task, kind).values() for source, _ in sources(each)]
 
 
-def inputs(task: Document, kind: str) -> Document:
-    """The inputs of a task by their names; ``kind`` is data or model."""
+def inputs(task: Document, kind: str = DATA) -> Document:
+    """The inputs of a task by their names."""
     return (task.get("inputs") or {}).get(kind) or {}
 
 
@@ -53,7 +53,7 @@ def read_at(channels: Document, party: PartyId, runs: Callable[[str], Collection
     ``runs`` tells the parties of a task.
     """
     found: dict[str, list[Source]] = {}
-    for kind, each in _channels(channels):
+    for kind, each in channels_of(channels):
         elsewhere = kind in WAREHOUSES
         lines = each.get("parties") or []
         named = lines if elsewhere else _last_of_each_role(lines)
@@ -67,7 +67,8 @@ def is_among(party: PartyId, named: Iterable[Document]) -> bool:
     return any(line["role"] == party[0] and party[1] in map(str, line["party_id"]) for line in named)
 
 
-def _channels(channels: Mapping[str, object]) -> Iterator[tuple[str, Document]]:
+def channels_of(channels: Mapping[str, object]) -> Iterator[tuple[str, Document]]:
+    """Each channel of an input, of which a DAG names one or a list, after its kind."""
     for kind, listed in channels.items():
         for each in listed if isinstance(listed, list) else [listed]:
             if isinstance(each, dict):
@@ -83,9 +84,9 @@ def _source(channel: Document) -> Source:
     return named  # type: ignore[return-value]
 
 
-def in_order(plan: JobPlan) -> tuple[str, ...]:
+def in_order(dag: Document) -> tuple[str, ...]:
     """Names of the tasks, each after those whose outputs it reads; raises InvalidArgument, one sentence, where there is no such order."""
-    tasks = plan.dag["tasks"]
+    tasks = dag["tasks"]
     needed = {name: inputs_from(task) for name, task in tasks.items()}
     for name, source in ((name, each) for name, found in needed.items() for each in found if each not in tasks):
         allowed = f"an output of one of the job's tasks, such as {', '.join(sorted(tasks)[:10])}"
