@@ -78,6 +78,11 @@ def test_guest_and_host_get_their_own_reports_and_an_auditor_both(flow_home, fin
     assert both["parts"] == [*guest["parts"], *host["parts"]]
 
 
+def test_a_finished_job_is_checked_by_its_id(flow_home, finished, capsys):
+    assert main(["check", finished, "--home", str(flow_home)]) == 0
+    assert "No party can compute every true label" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_report_of_a_refused_job_says_why_and_shows_nothing_of_what_never_began(
     flow_home, flow_address, tables, tmp_path
 ):
