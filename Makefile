@@ -41,11 +41,12 @@ $(BENCHED): $(INSTALLED)
 demo: install
 	$(BIN)/fate-dp demo
 
-# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
+# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of
+# three, since parties wait for each other and for the server.
 test: QUICK := 1
 test: lint types kernel-check contract
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
-	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
 
 # The same, and what CI does not need: long tests, the job fuzzer, benchmarks, clusters, containers and the board. What a machine
 # lacks is skipped with a sentence; the last line counts all.
