@@ -1,7 +1,4 @@
-"""dp_binning on a real FATE-Flow: between psi and two trainings; `test_scorecard_chain` has it in front of new rows.
-
-That file and tests/protocol/test_dp_binning.py hold the same in `make test`, populations tests/unit/test_populations.py.
-"""
+"""dp_binning on a real FATE-Flow: between psi and two trainings; `test_scorecard_chain` has it in front of new rows."""
 
 import sqlite3
 
@@ -22,7 +19,7 @@ from fate_dp.privacy.labels.flips import record_tags
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.noise.stream import ReproducibleStream
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
+pytestmark = pytest.mark.end_to_end
 
 PARTIES, TABLES = Parties(arbiter=None), Tables("binned", "guest", "host")
 ROWS = 400
