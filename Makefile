@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all study unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all long unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -41,20 +41,21 @@ $(BENCHED): $(INSTALLED)
 demo: install
 	$(BIN)/fate-dp demo
 
-# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of two.
+# Lint and types first. All tests run on all cores: one file to a worker, and those on FATE-Flow, which share its server, to one of
+# three, since parties wait for each other and for the server.
 test: QUICK := 1
 test: lint types kernel-check contract
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
-	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m "not study" tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
 
-# The same, and what CI does not need: the study's jobs, benchmarks, clusters, containers and the board. What a machine lacks is
-# skipped with a sentence; the last line counts all.
+# The same, and what CI does not need: long tests, the job fuzzer, benchmarks, clusters, containers and the board. What a machine
+# lacks is skipped with a sentence; the last line counts all.
 test-all: $(TESTED)
 	$(BIN)/python -m tests.everything
 
-# The long jobs of the example credit_risk.
-study: $(TESTED)
-	$(BIN)/python -m pytest -q -m study tests/end_to_end
+# What quicker tests hold as well, most of it jobs on FATE-Flow, and the example credit_risk.
+long: $(TESTED)
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m long tests/protocol tests/end_to_end
 
 # Plays every component at the doors of its parties; the last line has the figures.
 contract: $(TESTED)

@@ -245,18 +245,18 @@ def _run_stages(ctx, task: Task, frame, view: PartyView) -> None:
     known, settings = (stages_of(task.component), {**task.settings, **task.by_role.get(ctx.local.role, {})})
     if task.stage != "predict":
         data = {"cross_validation": "cv_data", "train": "train_data"}.get(task.stage, "input_data")
-        written = run_stage(ctx, known[task.stage], settings, {data: _reader(frame)})
+        written = run_stage(ctx, known[task.stage], settings, {data: reader_of(frame)})
         view.outputs.update({name: output.value for name, output in written.items()})
         return
-    trained = run_stage(ctx.sub_ctx("trained"), known["train"], settings, {"train_data": _reader(frame)})
+    trained = run_stage(ctx.sub_ctx("trained"), known["train"], settings, {"train_data": reader_of(frame)})
     view.received.clear()
     view.opened.clear()
-    given = {"test_data": _reader(frame), "input_model": trained["output_model"]}
+    given = {"test_data": reader_of(frame), "input_model": trained["output_model"]}
     written = run_stage(ctx.sub_ctx("predicted"), known["predict"], settings, given)
     view.outputs.update({name: output.value for name, output in written.items()})
 
 
-def _reader(frame) -> Any:
+def reader_of(frame) -> Any:
     """What FATE's networks take for an artifact."""
     from fate.components.core.component_desc.artifacts.data import DataframeReader
 

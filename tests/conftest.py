@@ -23,7 +23,10 @@ settings.load_profile("unhurried")
 ROOT = Path(__file__).parents[1]
 SERVER_TESTS = "tests/end_to_end/"
 # Whoever runs last alone leaves a core idle: these take longest of those that do not share a server.
-LONG = ("end_to_end/test_fence", "end_to_end/test_warm_start", "protocol/test_training", "protocol/test_score_releases")
+LONG = (
+    *("end_to_end/test_fence", "end_to_end/test_warm_start", "end_to_end/test_demo"),
+    *("protocol/test_training", "protocol/test_score_releases", "protocol/test_homo_nn"),
+)
 OF_PARTIES = ("tests/contract", "tests/protocol", "tests/end_to_end", "tests/cluster")
 MEMORY = Path("/dev/shm")
 ROOM = 6 * 2**30

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 
 TARGETS = (
     "test",
-    "study",
+    "long",
+    "job-fuzz",
     "bench-smoke",
     "cluster-test-standalone",
     "cluster-test-spark",

@@ -34,13 +34,8 @@ _CALLS = (
     "utime",
     "truncate",
 )
-WATCHED = (
-    "open",
-    "sqlite3.connect",
-    "shutil.rmtree",
-    "shutil.copyfile",
-    "shutil.move",
-    *(f"os.{each}" for each in _CALLS),
+WATCHED = frozenset(
+    ("open", "sqlite3.connect", "shutil.rmtree", "shutil.copyfile", "shutil.move", *(f"os.{each}" for each in _CALLS))
 )
 """What Python tells of a use of files, with one or two paths first."""
 
@@ -86,7 +81,7 @@ class Guard:
             os._exit(1)
 
     def _hear(self, event: str, args: tuple) -> None:
-        if not self._raised or event not in WATCHED:
+        if event not in WATCHED or not self._raised:
             return
         for path in (os.path.abspath(os.fsdecode(each)) for each in args[:2] if isinstance(each, PATHS)):
             if path in self.folders or path.startswith(tuple(folder + os.sep for folder in self.folders)):

@@ -29,15 +29,22 @@ SCORED = {
 }
 
 
-def upload_tables(folder: Path, address, home) -> None:
+def written_tables(folder: Path) -> dict[str, Path]:
     """Two tables of the same records with different columns, and two of different records with the same columns."""
-    first = write(folder / "guest.csv", range(ROWS), ("a", "b", "c"), labels=True)
-    second = write(folder / "host.csv", range(10, ROWS + 10), ("d", "e", "f"))
-    upload_table(address, first, NAMESPACE, "guest", TableMeta(label_name="y"), home=home)
-    upload_table(address, second, NAMESPACE, "host", home=home)
-    for role, begin in (("guest", 0), ("host", ROWS)):
-        table = write(folder / f"{role}_rows.csv", range(begin, begin + ROWS), ("a", "b", "c"), labels=True)
-        upload_table(address, table, NAMESPACE, f"{role}_rows", TableMeta(label_name="y"), home=home)
+    rows = {"guest_rows": range(ROWS), "host_rows": range(ROWS, 2 * ROWS)}
+    joined = {
+        "guest": write(folder / "guest.csv", range(ROWS), ("a", "b", "c"), labels=True),
+        "host": write(folder / "host.csv", range(10, ROWS + 10), ("d", "e", "f")),
+    }
+    return joined | {
+        name: write(folder / f"{name}.csv", ids, ("a", "b", "c"), labels=True) for name, ids in rows.items()
+    }
+
+
+def upload_tables(folder: Path, address, home) -> None:
+    """All of them."""
+    for name, path in written_tables(folder).items():
+        upload_table(address, path, NAMESPACE, name, TableMeta(label_name=None if name == "host" else "y"), home=home)
 
 
 def write(path: Path, ids, columns, labels: bool = False) -> Path:

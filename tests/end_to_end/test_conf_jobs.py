@@ -1,4 +1,7 @@
-"""Every job in conf/, sent as it stands, on tables that `python -m examples.tables` makes: all at once, each to its end."""
+"""Every job in conf/, sent as it stands, on tables that `python -m examples.tables` makes: all at once, each to its end.
+
+`make test` holds each file to its ready-made pipeline, and runs those of the same components in test_jobs and test_examples.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +17,7 @@ from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.party_ledgers import party_ledger
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
 
 CONF, GUEST = Path(__file__).parents[2] / "conf", "9999"
 

@@ -11,7 +11,7 @@ from examples.credit_risk.result import write_result
 from examples.credit_risk.study import Study, Workplace, run_credit_study
 from examples.synthetic_loans import write_synthetic
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.study]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
 
 KINDS = ("homo_secure_sum", SMOTENC, "label_noise_regression")
 EPSILON = 4.0

@@ -1,6 +1,7 @@
 """Every script in examples/, run as a user runs it, on the tables that `python -m examples.tables` makes for it.
 
-default_credit is the real one where it lies on this machine. What a script shows is held against the tables.
+default_credit is the real one where it lies on this machine. What a script shows is held against the tables. `make test`
+runs those whose components no other file runs on FATE-Flow, and plays the others up to their jobs.
 """
 
 import runpy
@@ -51,22 +52,26 @@ SCRIPTS = {path.stem.removeprefix("test_"): path for path in sorted(EXAMPLES.glo
 DATA = real_data.FOLDER if real_data.FOLDER.is_dir() else None
 GUEST, HOST, BANK, ARBITER = ("guest", "9999"), ("host", "10000"), ("host", "9998"), ("arbiter", "10001")
 ROUNDS = 10
+QUICK = ("secureboost", "align_share_lr", "homo_gbdt", "shuffler")
 AT_ONCE = 3
 """Jobs that run beside each other: much of a task's time is spent in waiting for its peers."""
 
 
 @pytest.fixture(scope="module")
-def returned(flow_address, flow_home, tmp_path_factory):
+def returned(request, flow_address, flow_home, tmp_path_factory):
     """What the `main` of each script returned, by the script's name; a job that fails raises its sentence here."""
+    asked = {item.get_closest_marker("long") is None for item in request.session.items if item.path == request.path}
+    scripts = {name: script for name, script in SCRIPTS.items() if (name in QUICK) in asked}
     config = yaml.safe_load((EXAMPLES / "config.yaml").read_text(encoding="utf-8"))
     path = tmp_path_factory.mktemp("examples") / "config.yaml"
     path.write_text(
         yaml.safe_dump({**config, "flow": str(flow_address), "epochs": 10, "rounds": ROUNDS}), encoding="utf-8"
     )
     data = [] if DATA is None else ["--data", str(DATA)]
-    assert main([*FOLDERS, *data, "--home", str(flow_home)]) == 0
+    folders = sorted({script.parent.name for script in scripts.values()})
+    assert set(folders) <= set(FOLDERS) and main([*folders, *data, "--home", str(flow_home)]) == 0
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        run = {name: threads.submit(runpy.run_path(str(script))["main"], path) for name, script in SCRIPTS.items()}
+        run = {name: threads.submit(runpy.run_path(str(script))["main"], path) for name, script in scripts.items()}
         return {name: job.result() for name, job in run.items()}
 
 
@@ -125,6 +130,7 @@ def credit():
     return guest, table[names[:HOST_CREDIT_COLUMNS]]
 
 
+@pytest.mark.long
 def test_private_labels_train_a_model_of_the_true_ones(returned, at, ledger):
     pipeline, (guest, host) = returned["binary"], credit()
     assert roc_auc_score(guest["y"], joint_scores(at, pipeline, guest, host)) > 0.65
@@ -132,6 +138,7 @@ def test_private_labels_train_a_model_of_the_true_ones(returned, at, ledger):
     assert summary_of(at(pipeline, GUEST, "dp_hetero_lr_0"))["joint scores of training rows"] == "not asked for"
 
 
+@pytest.mark.long
 def test_private_numbers_train_a_regression_of_the_true_ones(returned, at, ledger):
     table = motors(MOTOR_RECORDS, SEED)
     columns = [name for name in table if name.startswith("x")]
@@ -141,6 +148,7 @@ def test_private_numbers_train_a_regression_of_the_true_ones(returned, at, ledge
     assert len(flips(ledger, "experiment/motor_hetero_guest/motor_speed")) == 1
 
 
+@pytest.mark.long
 def test_four_private_classes_are_told_apart(returned, at, ledger):
     pipeline, truth = returned["multi_class"], vehicles(VEHICLE_RECORDS, SEED).set_index("id")["y"]
     document = task_output_model(*at(pipeline, GUEST, "dp_hetero_lr_0"))["output_model"]
@@ -155,6 +163,7 @@ def test_four_private_classes_are_told_apart(returned, at, ledger):
     assert task_metrics(*at(pipeline, GUEST, "evaluation_0"))
 
 
+@pytest.mark.long
 def test_the_second_training_goes_on_where_the_first_one_ended(returned, at):
     first, second = (
         [
@@ -168,6 +177,7 @@ def test_the_second_training_goes_on_where_the_first_one_ended(returned, at):
     assert len(first) == len(second) == 3 and first[0] > first[-1] > second[0] > second[-1]
 
 
+@pytest.mark.long
 def test_every_record_is_scored_in_one_fold(returned, at):
     folds = task_output_data(*at(returned["cross_validation"], GUEST, "dp_hetero_lr_0"))["cv_output_datas"]
     ids = [row for fold in folds for row in fold["id"]]
@@ -177,6 +187,7 @@ def test_every_record_is_scored_in_one_fold(returned, at):
     assert roc_auc_score(guest.loc[scored.index, "y"], scored["predict_score"]) > 0.95
 
 
+@pytest.mark.long
 def test_a_host_without_a_table_scores_rows_that_it_does_not_see(returned, at, ledger):
     trained, prediction = returned["encrypted_scoring"]
     scored = task_output_data(*at(prediction, GUEST, "dp_hetero_lr_0"))["test_output_data"].set_index("id")
@@ -187,6 +198,7 @@ def test_a_host_without_a_table_scores_rows_that_it_does_not_see(returned, at, l
     assert [(entry["rounds"], entry["parameters"]) for entry in counted] == [(5, {"purpose": "encrypted scoring"})]
 
 
+@pytest.mark.long
 def test_flipback_knows_more_than_the_flips(returned, at, ledger):
     pipeline, truth = returned["flipback"], patients()[0]["y"]
     flipped, revised = (
@@ -256,6 +268,7 @@ def test_new_patients_are_scored_on_shares_with_the_deployed_model(returned, at,
         np.testing.assert_allclose(np.sort(of_class), np.sort(expected[joined[:, -2] == label]), atol=2.0**-13)
 
 
+@pytest.mark.long
 def test_banks_train_one_model_of_their_records(returned, at, ledger):
     pipeline = returned["homo_lr"]
     models = [task_output_model(*at(pipeline, party, "dp_homo_nn_0"))["output_model"] for party in (GUEST, HOST, BANK)]

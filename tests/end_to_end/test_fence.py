@@ -69,9 +69,10 @@ def uploaded(home, address, tmp_path_factory):
     declare_job_check(party_folder(open_home(home).parties, fate_components.GUEST) / POLICY_FILE, "off")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", fate_components.SCORED)
 def test_fates_own_components_run_under_it(name, home, address, uploaded):
-    """Warm; `test_warm_start` runs one of FATE's jobs cold, where every process imports all of FATE."""
+    """Warm; `test_warm_start` runs one of FATE's jobs cold. tests/protocol/test_fates_components.py plays the same jobs."""
     before = look(home)
     up(home)
     job = run_job(fate_components.pipeline(name), address, home=home, timeout=1800).job_id
@@ -86,9 +87,12 @@ def test_fates_own_components_run_under_it(name, home, address, uploaded):
     assert look(home).warm - before.warm >= 8, "the tasks started otherwise than this test means them to"
 
 
-@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+@pytest.mark.parametrize("cold", [False, pytest.param(True, marks=pytest.mark.long)], ids=["warm", "cold"])
 def test_an_attack_is_refused_in_a_task(cold, home, address, tmp_path):
-    """A message by a dotted name, one whose numbers are addresses, a table's value, a large message's slice and the whole."""
+    """A message by a dotted name, one whose numbers are addresses, a table's value, a large message's slice and the whole.
+
+    tests/unit/test_fence_processes.py attacks a cold process in `make test`.
+    """
     before = look(home)
     up(home, cold=cold)
     told = attacked(address, home, tmp_path / "marker")

@@ -1,4 +1,4 @@
-"""A job that names code or files is refused on a real FATE-Flow; `test_fence` trains honest networks behind the same gate."""
+"""A job that names code or files is refused on a real FATE-Flow; tests/processes/test_job_gate.py lets honest networks pass."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""A job whose binning shows the labels is refused, by whoever submits it or by the guest; with label_flip first it runs."""
+"""A job whose binning shows the labels is refused, by whoever submits it or by the guest; with label_flip first it runs.
+
+In `make test` tests/protocol/test_label_flip.py has the guest's refusal, `test_attack_views` the job that runs.
+"""
 
 import pytest
 
@@ -55,6 +58,7 @@ def unchanged(parties):
     return [line for line in party_ledger(parties, PARTIES.guest) if "checked_guest" not in str(line)]
 
 
+@pytest.mark.long
 def test_the_guests_label_flip_refuses_it_where_it_was_submitted_otherwise(flow_address, flow_home, parties):
     import yaml
 
@@ -66,6 +70,7 @@ def test_the_guests_label_flip_refuses_it_where_it_was_submitted_otherwise(flow_
     assert LEAK in str(refused.value) and party_ledger(parties, PARTIES.guest) == unchanged(parties)
 
 
+@pytest.mark.long
 def test_with_label_flip_first_the_same_job_runs(flow_address, flow_home, parties, tmp_path, capsys):
     job = pipeline(flip_first=True)
     result = run_job(job, flow_address, home=flow_home)

@@ -1,4 +1,7 @@
-"""Training with noise on true labels as a job on a real FATE-Flow: the label source pays, and the model predicts."""
+"""Training with noise on true labels as a job on a real FATE-Flow: the label source pays, and the model predicts.
+
+In `make test` tests/protocol/test_label_noise.py holds this, and `test_jobs` has dp_hetero_lr on FATE-Flow.
+"""
 
 import numpy as np
 import pandas
@@ -11,7 +14,7 @@ from fate_dp.pipelines.jobs.party_ledgers import declare, party_ledger
 from fate_dp.pipelines.jobs.ready import new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
 
 FEDERATION, TABLES = Federation(hosts=("10000",)), StudyTables("label_noise_test")
 SOURCE = "label_noise_test/guest_9999_train/y"

@@ -23,7 +23,7 @@ from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_output_d
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_prepared, upload_table
 from fate_dp.privacy.validation import InvalidArgument
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.study]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
 
 DAG_FILE = Path(__file__).parents[2] / "conf" / "lending_club_homo_lr.yaml"
 FEDERATION, TWO = Federation(), Federation(hosts=("10000",))

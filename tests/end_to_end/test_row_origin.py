@@ -67,7 +67,9 @@ def refusal(tasks, address, home):
     return str(refused.value)
 
 
+@pytest.mark.long
 def test_rows_that_other_records_chose_are_refused_by_the_step_itself(flow_address, flow_home, reader_and_psi):
+    """tests/unit/test_row_origin.py has these rows and many others."""
     from fate_client.pipeline.components.fate import DataSplit
 
     reader, psi = reader_and_psi()

@@ -1,4 +1,7 @@
-"""Jobs whose tasks start from the fork server: the same results as cold, and no process left whatever happens."""
+"""Jobs whose tasks start from the fork server: the same results as cold, and no process left whatever happens.
+
+In `make test` tests/processes/test_warm_start.py asks the same of small fork servers.
+"""
 
 import os
 import signal
@@ -19,7 +22,7 @@ from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_fil
 from .. import fork_servers
 from ..fork_servers import serving_at
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.long]
 
 wait_until = partial(fork_servers.wait_until, seconds=300.0)
 

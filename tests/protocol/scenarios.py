@@ -104,7 +104,7 @@ def _play_all(ctx, scenarios, folder, session):
             Path(folder, f"at-{me[0]}-{me[1]}").write_text(name)
             os.environ["FATE_DP_HOME"] = os.path.join(folder, scenario.home or name)
             _place_key(me[1], scenario.home or name)
-            own = _context(ctx, f"{session}-{name}".replace(" ", "-"), me, scenario.parties)
+            own = context_of(ctx, f"{session}-{name}".replace(" ", "-"), me, scenario.parties)
             outcomes[name] = _play_one(own, scenario, outcomes)
     # Otherwise the process waits at its end for workers that wait for work, until it is killed 5 seconds later.
     ctx.computing.get_standalone_session()._pool.shutdown()
@@ -168,7 +168,7 @@ def _place_key(party_id, home):
         publish_if_absent(path / KEY_FILE, hashlib.sha256(f"{home} of {party_id}".encode()).digest())
 
 
-def _context(ctx, session, me, parties):
+def context_of(ctx, session, me, parties):
     from fate.arch.context import Context
     from fate.arch.federation import FederationBuilder
 

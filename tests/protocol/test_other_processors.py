@@ -2,7 +2,8 @@
 
 The host's process runs with the settings of an old processor. Weights of vertical training agree with the plaintext twin
 to 1e-6, as they do between equal processors; a repeated training shows the same scores, so the host's ledger counts them
-once. In horizontal training all data parties end with one model, and say the same of its privacy.
+once. In horizontal training all data parties end with one model, and say the same of its privacy. In `make test`
+tests/processes/test_other_processors.py compares what they agree on, bit by bit.
 """
 
 import numpy as np
@@ -14,6 +15,8 @@ from tests.arithmetic.processors import OLD_PROCESSOR
 from . import test_homo_nn, test_training
 from .homo_nn_parties import ARBITER, DATA, WITHOUT_SHUFFLER
 from .scenarios import GUEST, HOST, Scenario, play, train
+
+pytestmark = pytest.mark.long
 
 TRIO = (GUEST, HOST, ARBITER)
 EPOCHS = {**test_training.SMALL, "epochs": 4}

@@ -87,8 +87,8 @@ def run_parties(
                 if results[party].error and not results[party].error.startswith("ValueError"):
                     break  # The others may wait for a message of the failed one forever.
         finally:
-            for process in processes:
-                process.join(timeout=5)
+            for party, process in zip(parties, processes):
+                process.join(timeout=5 if party in results else 0)
                 if process.is_alive():
                     process.kill()
     return results

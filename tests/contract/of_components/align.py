@@ -1,5 +1,6 @@
 """align: records joined on hidden ids, shared between two parties; without hide_size nothing is released with noise."""
 
+from dataclasses import replace
 from functools import partial
 
 from fate_dp.components.align.component import align
@@ -61,7 +62,6 @@ def case(setting, released, **given):
     )
 
 
-CASES = [
-    case("sizes told", lambda played, tables: []),
-    case("size hidden", numbers_of_dummies, hide_size={"epsilon": EPSILON, "delta": DELTA, "pool": POOL}),
-]
+CASES = [case("sizes told", lambda played, tables: [])]
+HIDDEN = case("size hidden", numbers_of_dummies, hide_size={"epsilon": EPSILON, "delta": DELTA, "pool": POOL})
+CASES += [replace(HIDDEN, checked=CASES[0])]

@@ -203,11 +203,13 @@ CASES = [
     case("noise adaptive", released, declare_public(TABLES), (GUEST, HOST), privacy="record", noise_spread="adaptive"),
     case("noise label", label_noise, declare, (GUEST,), (*NEIGHBOURS, LABEL), privacy="label"),
 ]
+FIT = CASES[2]
+CASES[1:] = [replace(each, checked=CASES[0]) for each in CASES[1:]]
 ANY = (1, math.inf)
 SCORES_ONCE = DIGEST | {b"rounding of scores": "whoever asks again gets the same, and cannot average it away"}
 CASES += [
     replace(
-        CASES[2],
+        FIT,
         stage="predict",
         setting="scores of rows that were trained on",
         step=predict,
@@ -222,7 +224,7 @@ CASES += [
         ),
     ),
     replace(
-        CASES[2],
+        FIT,
         stage="predict",
         setting="encrypted",
         tables={GUEST: ALL_COLUMNS, HOST: TABLES[HOST]},
@@ -238,7 +240,7 @@ CASES += [
         sealed=SEALED | dict.fromkeys(("public_key", "queries", "answers"), "ciphertexts of the guest's key"),
     ),
     replace(
-        CASES[2],
+        FIT,
         stage="cross_validation",
         setting="public labels",
         tables=SMALL,

@@ -303,6 +303,8 @@ CASES = [
         added=noise_of_messages,
         neighbours=neighbours(OWN),
     ),
+]
+CASES += [
     case(
         "adaptive, secure_sum",
         partial(adaptive, masked=True),
@@ -312,6 +314,7 @@ CASES = [
         added=noise_of_sums,
         neighbours=neighbours({**SUM}),
         costs=cost(4.0),
+        checked=CASES[1],
     ),
     case(
         "shuffle",
@@ -319,6 +322,7 @@ CASES = [
         {"aggregation": "shuffle", "epsilon0": 1.0, "shuffler": SHUFFLER[1]},
         parties=(*DATA, SHUFFLER, ARBITER),
         sealed={"message": "sealed to the server", "shuffled": "sealed to the server"},
+        checked=CASES[1],
     ),
     case(
         "adaptive, local",
@@ -329,6 +333,7 @@ CASES = [
         neighbours=neighbours(OWN)[1:4:2],
         costs=cost(4.0),
         hostile=(HOST,),
+        checked=CASES[1],
     ),
     case(
         "clients of two steps, a followed clip",
@@ -354,6 +359,7 @@ CASES = [
             ),
         ),
         hostile=(HOST,),
+        checked=CASES[1],
     ),
     case(
         "local, two noised steps",
@@ -361,6 +367,7 @@ CASES = [
         {"noise_multiplier": MULTIPLIER, "aggregation": "local", "local_steps": 2, "local_learning_rate": 0.5},
         sealed=PLAIN,
         hostile=(HOST,),
+        checked=CASES[1],
     ),
 ]
 CASES += [
