@@ -18,6 +18,7 @@ from ..common.provenance import LabelPrivacy
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
 from ..protocols.score_counts import NOT_SHOWN, CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
+from .rows import Units
 from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class PartyModel:
     ) -> None:
         """``terms`` are of the training or of one of its fits; ``columns`` are the weights (m,) that every model starts from."""
         self.settings, self.terms, self.header, self.fit_intercept = settings, terms, list(header), fit_intercept
+        # Of the columns that the weights multiply.
+        self.units = Units.as_they_are(len(self.header))
         scheduler = terms.descent.scheduler
         self._updates = [PartyOptimizer(weights, terms.optimizer, scheduler, fit_intercept) for weights in columns]
         self._at_epoch_start = self.columns
@@ -112,6 +115,7 @@ class PartyModel:
     def to_json(self, privacy: Document | None = None) -> Document:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``.
 
+        Weights are for the columns as they are, and what their centres add to every score is an intercept, also of a host.
         Models of one class each against the rest stand under the number of the class among the labels, as FATE has them.
         """
         estimators = [self._estimator(at) for at in range(len(self._updates))]
@@ -134,15 +138,22 @@ class PartyModel:
 
     def _estimator(self, at: int) -> Document:
         state = self._updates[at].state()
-        weights = self.columns[at][:, None].tolist()
-        intercept = weights.pop() if self.fit_intercept else None
+        trained, centre = self.columns[at], self.units.centre
+        weights = trained[: len(self.header)] / self.units.scale
+        has_constant = self.fit_intercept or bool(np.any(centre))
+        constant = sum(trained[len(self.header) :]) - float(weights @ centre)
         return {
-            "param": {"coef_": weights, "intercept_": intercept, "dtype": "float64"},
+            "param": {
+                "coef_": weights[:, None].tolist(),
+                "intercept_": [constant] if has_constant else None,
+                "dtype": "float64",
+            },
             **{name: state[name] for name in ("optimizer", "lr_scheduler", "iters")},
             "end_epoch": self.epochs_run,
             "is_converged": self.converged,
             "fit_intercept": self.fit_intercept,
             "header": self.header,
+            "units": self.units.to_json(),
             "losses": self.losses,
             "shared_state": self.shared_states[at],
         }
@@ -152,6 +163,7 @@ class PartyModel:
         """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
         estimators, columns = estimators_of(document), columns_of(document)
         model = cls(settings, terms, header_of(document), columns, has_intercept(document))
+        model.units = units_of(document)
         for updates, weights, estimator in zip(model._updates, columns, estimators):
             optimizer = copy.deepcopy(estimator["optimizer"])
             # JSON turns the parameter indices, which are numbers for the optimiser, into text.
@@ -180,14 +192,24 @@ def has_intercept(document: Document) -> bool:
     return estimators_of(document)[0]["fit_intercept"]
 
 
+def units_of(document: Document) -> Units:
+    """What the columns that the party's weights multiply are counted in."""
+    first = estimators_of(document)[0]
+    return Units.from_json(first.get("units"), len(first["header"]))
+
+
 def columns_of(document: Document) -> list[np.ndarray]:
-    """float64 weights (m,) of every model in a JSON model, the intercept last where there is one."""
-    return [
-        np.ravel([*each["param"]["coef_"], *([each["param"]["intercept_"]] if each["fit_intercept"] else [])]).astype(
-            float
+    """float64 weights (m,) of every model in a JSON model, in its units, the intercept last where there is one."""
+    units, found = units_of(document), []
+    for each in estimators_of(document):
+        weights = np.ravel(each["param"]["coef_"]).astype(float)
+        constant = (
+            np.ravel(each["param"]["intercept_"]).astype(float) + weights @ units.centre
+            if each["fit_intercept"]
+            else []
         )
-        for each in estimators_of(document)
-    ]
+        found.append(np.append(weights * units.scale, constant))
+    return found
 
 
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
