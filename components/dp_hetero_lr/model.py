@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hmac
 import logging
+import math
 import secrets
 from collections.abc import Sequence
 
@@ -277,8 +278,30 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "epochs run": model.epochs_run,
         "converged": in_words(model.converged, model.losses),
         "last loss": model.losses[-1] if model.losses else NOT_SHOWN,
+        "what outweighs the data": _outweighing(model),
         "guest features with intercept": model.features,
     }
+
+
+def _outweighing(model: PartyModel) -> str:
+    """One line from public numbers and losses: whether the penalty, the noise or the rounding of scores decides more than data."""
+    terms, losses, columns = model.terms, model.losses, sum(model.terms.features)
+    alpha, divisor = terms.optimizer["alpha"] if terms.optimizer["penalty"] == "l2" else 0.0, terms.curvature
+    if alpha > 1 / divisor:
+        return f"the penalty: alpha {alpha:.2g} is above {1 / divisor:g}, what the loss curves by along a column of mean square 1"
+    if len(losses) < 2 or divisor == 1:
+        return "nothing as far as is known" if len(losses) < 2 else "nothing"
+    # The loss of an intercept alone is log 2 - 2 mean(t)^2, and labels without any signal explain m of n parts of their variance.
+    gained, variance = losses[0] - losses[-1], 0.25 - max(0.0, (math.log(2) - losses[0]) / 2)
+    if gained < 2 * variance * columns / terms.rows:
+        return f"the noise: the loss fell by {gained:.2g}, no more than it would with labels drawn by lot"
+    # At its minimum the loss is lower by the mean of z^2 / 8.
+    spread = math.sqrt(2 * divisor * gained)
+    if spread < model.settings.score_step:
+        return (
+            f"the rounding: joint scores differ by some {spread:.2g}, and score_step is {model.settings.score_step:g}"
+        )
+    return "nothing"
 
 
 def _mechanism(privacy: LabelPrivacy) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,9 +18,8 @@ import numpy as np
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, encode_features
 
 from ..common.charges import PartyHome
-from ..common.federation import Document
-from ..common.frames import DataFrame, Table, block_starts, check_features, collect_column, feature_blocks, label_blocks
-from ..common.preflight import Refusal
+from ..common.frames import DataFrame, Table, block_starts, collect_column, feature_blocks, label_blocks
+from ..common.units import Units
 
 UNIT = 2.0**-FEATURE_FRACTION_BITS
 """Of the integers that stand for features."""
@@ -58,68 +56,6 @@ class Block(NamedTuple):
     def part_of(self, column: np.ndarray) -> np.ndarray:
         """The rows of this block in an array over all rows, in global row order."""
         return column[self.start : self.start + len(self.features)]
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """What one party's columns are counted in: (x - centre) / scale, float64 (m,) each, of its own rows and for itself.
-
-    A scale is the power of two next to the standard deviation, a centre the multiple of it next to the mean. So standardised
-    columns stay what they are, and weights go back to the columns' own units without any rounding.
-    """
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, frame: DataFrame) -> Units:
-        """Of the rows to train on; no other party learns them."""
-        means = _column_sums(frame, np.zeros(len(frame.schema.columns)), 1) / frame.shape[0]
-        deviations = np.sqrt(_column_sums(frame, means, 2) / frame.shape[0])
-        scale = 2.0 ** np.rint(np.log2(np.where(deviations > 0, deviations, 1.0)))
-        # A little less than the mean: a tie is then no matter of the order of a sum.
-        return cls(scale * np.rint(0.999 * means / scale), scale)
-
-    @classmethod
-    def scaled(cls, scales: object, columns: int) -> Units:
-        """In these scales of another party, which must be powers of two, without a centre."""
-        sound = (
-            isinstance(scales, list)
-            and len(scales) == columns
-            and all(type(each) is float and np.frexp(each)[0] == 0.5 for each in scales)
-        )
-        if not sound:
-            raise Refusal("The scales of a host's columns are no powers of two; its model was changed.")
-        return cls(np.zeros(len(scales)), np.array(scales))
-
-    @classmethod
-    def as_they_are(cls, columns: int) -> Units:
-        return cls(np.zeros(columns), np.ones(columns))
-
-    @classmethod
-    def from_json(cls, document: Document | None, columns: int) -> Units:
-        """Of a model; one of an earlier version, or of FATE's own, has none."""
-        if document is None:
-            return cls.as_they_are(columns)
-        return cls(*(np.array(document[name], dtype=np.float64) for name in ("centre", "scale")))
-
-    @property
-    def change_nothing(self) -> bool:
-        return not np.any(self.centre) and bool(np.all(self.scale == 1))
-
-    def to_json(self) -> Document:
-        return {"centre": self.centre.tolist(), "scale": self.scale.tolist()}
-
-    def check(self, frame: DataFrame) -> None:
-        """Refuse rows that have no sound features, or one too far away for fixed-point numbers."""
-        check_features(frame, self.centre, self.scale)
-
-    def applied(self, features: np.ndarray) -> np.ndarray:
-        return (features - self.centre) / self.scale
-
-
-def _column_sums(frame: DataFrame, centre: np.ndarray, power: int) -> np.ndarray:
-    return feature_blocks(frame).mapValues(lambda block: ((block - centre) ** power).sum(axis=0)).reduce(np.add)
 
 
 def prepare_rows(

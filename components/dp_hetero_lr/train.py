@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..common import provenance
 from ..common.charges import home_of, job_of, refuse_derived_labels
 from ..common.federation import Context, Document, check_roles, others
@@ -21,6 +23,7 @@ from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.folds import folds_of
+from ..protocols.optimizers import mean_start
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
     TRAINING_ROWS,
@@ -33,7 +36,7 @@ from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
 from .agreement import Facts, JointTable, OwnPart
-from .cross_product.protocol import CrossProduct
+from .cross_product.protocol import CrossProduct, first_targets
 from .labels import Relabelling, check_hosts_classes, equivalent_epsilon, privacy_and_classes
 from .model import PartyModel, guest_summary, host_summary, initial_weights, units_of
 from .noise import Noised, OwnNoise, noise_terms
@@ -245,6 +248,8 @@ def train_guest(
     checks.agree()
     terms, relabelling = checks.terms, checks.relabelling
     model = checks.start_model(terms, checks.descent.fit_intercept)
+    if warm_start is None:
+        start_at_mean(model, relabelling.labels)
     chosen_solver(terms, checks.noise).train_guest(ctx.sub_ctx("train"), checks.rows, model, relabelling)
     privacy, mode = checks.privacy.after(warm_start), relabelling.mode_that_ran
     document = model.to_json(privacy.to_json(mode))
@@ -328,6 +333,15 @@ def fresh_model(
     return model
 
 
+def start_at_mean(model: PartyModel, labels: np.ndarray) -> None:
+    """At the guest, by default and without noise: the intercept starts at what the labels' mean says, see `mean_start`."""
+    settings, terms = model.settings, model.terms
+    asked = settings.optimizer is not None or settings.init_param["method"] != "zeros" or terms.noise is not None
+    if model.fit_intercept and not asked:
+        starts = mean_start(first_targets(labels, terms)[0], terms.curvature)
+        model.columns = [np.append(column[:-1], start) for column, start in zip(model.columns, starts)]
+
+
 @dataclass
 class GuestFolds(Preflight):
     """The guest's checks before the first fold; ``table`` is of the smallest training part."""
@@ -401,6 +415,7 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_da
             party.put("terms", terms.to_wire())
         model = fresh_model(fold_ctx, settings, terms, training, descent.fit_intercept, units)
         model.of_fold = True
+        start_at_mean(model, relabelling.labels)
         chosen_solver(terms).train_guest(fold_ctx.sub_ctx("train"), rows, model, relabelling)
         document = model.to_json(privacy.to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 MAX_PENALTY = 1e6
 ROWS_PER_FEATURE = 10
 ROWS_PER_FEATURE_OF_FEW_VALUES = 40
-# Errors shrink by e to minus this, to less than a hundredth, in the epochs of a training.
-SETTLING = 5.0
+# Errors shrink by e to minus this in the epochs of a training, and what they add to the loss to less than a hundredth.
+SETTLING = 2.5
+EXPLAINED = 2 / 3
+"""The part of a true label's variance that features are taken to explain."""
 
 
 class PartyOptimizer:
@@ -135,22 +137,20 @@ def default_optimizer(
     records: int,
     features: int,
     epsilon: float,
-    sigmoid: str = "taylor",
     family: str = "binomial",
     *,
     epochs: int,
     batches: int = 1,
     classes: int = 2,
 ) -> Document:
-    """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
+    """Optimiser settings in FATE's format, from public numbers alone, for features of mean square 1.
 
-    - alpha = 1.5 m / (n s^2), s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the signal in the
-      labels by s, the chance to keep a label less that to become a given other one, and leave the noise, so the best
-      ridge penalty, noise over signal variance, grows by its inverse square. With two classes s is 1 - 2q = tanh(epsilon / 2).
-      With more it is that of each class against the rest. The factor was chosen by cross-validation against flipped
-      labels, see bench/label_dp.py; 1 to 3 do about as well. With the exact sigmoid it is 1 (chosen in the same way;
-      0.75 does as well), and for linear regression, where it is right
-      if features explain half of the variance.
+    - alpha = m (1 / (s^2 R^2) - 1) / (c n), s = (e^epsilon - 1) / (e^epsilon + k - 1): with c = 4, and 1 for linear
+      regression, this is the variance that features do not explain over that of a weight, were all weights of one law
+      and R^2 the part that they explain. Flips among k classes scale the signal in the labels by s, the chance to keep a
+      label less that to become a given other one, and leave their variance. With two classes s is 1 - 2q =
+      tanh(epsilon / 2), with more it is that of each class against the rest. Too much of a penalty costs far more than too
+      little where columns are correlated and small directions count, hence R^2 = 2/3 (`bench/defaults.py`).
     - learning rate = 1 / L, L = m / 4 + alpha: the quadratic loss of m standardised features curves by L at most, so
       plain gradient descent at this rate never overshoots. Linear regression has m in place of m / 4.
     - Nesterov's momentum (1 - r) / (1 + r). With r^2 = alpha / L, the best one for a loss that curves by alpha at least,
@@ -166,17 +166,24 @@ def default_optimizer(
     Here n is ``records``, m ``features`` of all parties with the intercept, and k ``classes`` that labels are flipped among
     at ``epsilon`` (nats; infinity without flips). ``batches`` are of an epoch.
     """
-    gaussian = family == "gaussian"
+    divisor = 1 if family == "gaussian" else 4
     signal = max(flipped_signal(epsilon, classes) ** 2, 1 / MAX_PENALTY)
-    factor = 1.0 if gaussian or sigmoid == "exact" else 1.5
-    alpha = min(MAX_PENALTY, factor * features / records / signal)
-    curvature = (features if gaussian else features / 4) + alpha
+    alpha = min(MAX_PENALTY, features / (divisor * records) * (1 / (signal * EXPLAINED) - 1))
+    curvature = features / divisor + alpha
     return {
         "method": "sgd",
         "penalty": "l2",
         "alpha": alpha,
         "optimizer_params": {"lr": 1.0 / curvature, **_momentum(alpha / curvature, epochs, batches)},
     }
+
+
+def mean_start(targets: np.ndarray, curvature: int) -> np.ndarray:
+    """Start of every model's intercept, (models,), for targets (n, models): its best one where features say nothing.
+
+    So nothing of the targets' mean has to be unlearned by features whose own mean is not quite 0.
+    """
+    return curvature * np.mean(targets, axis=0)
 
 
 def flipped_signal(epsilon: float, classes: int) -> float:
@@ -258,6 +265,8 @@ def batch_bounds(rows: int, size: int | None) -> list[tuple[int, int]]:
 GOES_ON, CONVERGED, EXHAUSTED = "goes on", "converged", "exhausted"
 DIVERGED = "diverged"
 SETTLED = 1e-4
+SETTLED_PART, LEAST_CHANGE = 0.01, 2.0**-16
+"""Of the loss that a training gained, and what the noise on a loss shown hides."""
 
 
 def refuse_divergence(state: str | None) -> None:
@@ -283,7 +292,7 @@ class Convergence:
     the change of all parties' weights in an epoch below tol).
 
     With tol 0 ``diff`` lets all epochs run; then training converged if the mean loss of their last tenth differs by less
-    than `SETTLED` from that of the tenth before.
+    than `SETTLED`, and than a hundredth of what was gained, from that of the tenth before.
     """
 
     def __init__(self, criterion: str, tol: float):
@@ -314,7 +323,9 @@ class Convergence:
         tenth = max(1, len(self._losses) // 10)
         before, after = self._losses[-2 * tenth : -tenth], self._losses[-tenth:]
         all_ran = self._criterion == "diff" and self._tol == 0
-        return all_ran and bool(before) and abs(fmean(before) - fmean(after)) < SETTLED
+        # A penalty that leaves hardly anything to gain must not look like the end of a training.
+        gained = max(SETTLED_PART * abs(self._losses[0] - self._losses[-1]), LEAST_CHANGE)
+        return all_ran and bool(before) and abs(fmean(before) - fmean(after)) < min(SETTLED, gained)
 
 
 # Exact logistic regression on the quadratic engine: a quadratic that bounds the logistic loss, moved a few times.
