@@ -37,7 +37,7 @@ from fate_dp.components.dp_homo_nn.round_terms import calibrated, noise_of_mean,
 from fate_dp.components.dp_homo_nn.rounds.client import Client
 from fate_dp.components.dp_homo_nn.rounds.server import Server
 from fate_dp.components.dp_homo_nn.settings import TrainSettings as HomoSettings
-from fate_dp.components.protocols.optimizers import default_optimizer, mean_start
+from fate_dp.components.protocols.optimizers import default_optimizer
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 from tests.support.plaintext import TrainingSettings, joint_logits, train_plaintext, with_intercept
 from tests.support.simulated_rounds import ArrayRows, Transport, simulate
@@ -147,7 +147,7 @@ def hetero(rows: Rows, labels: np.ndarray) -> float:
     settings, scores = TrainingSettings(optimizer, epochs=asked.epochs), []
     for target in one_vs_rest(labels, range(rows.classes)).T:
         start = [np.zeros(part.shape[1]) for part in train]
-        start[0] = np.append(start[0], mean_start(target[:, None] - 0.5, 4))
+        start[0] = np.append(start[0], 4 * np.mean(target - 0.5))
         scores.append(joint_logits(with_intercept(test), train_plaintext(train, target, settings, start).weights))
     return figure(rows, np.column_stack(scores))
 

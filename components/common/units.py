@@ -14,18 +14,18 @@ from .preflight import Refusal
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What columns are counted in: (x - centre) / scale, float64 (m,) each.
-
-    Those that a party finds `of` its own rows stay with it. A scale is then a power of two near the standard deviation, a centre a multiple of a quarter of it near the mean. So standardised
-    columns stay what they are, and weights go back to the columns' own units without any rounding.
-    """
+    """What columns are counted in: (x - centre) / scale, float64 (m,) each."""
 
     centre: np.ndarray
     scale: np.ndarray
 
     @classmethod
     def of(cls, frame: DataFrame) -> Units:
-        """Of the rows to train on; no other party learns them."""
+        """Of a party's own rows, for itself.
+
+        A scale is a power of two near the standard deviation, a centre a multiple of a quarter of it near the mean. So
+        standardised columns stay what they are, and weights go back to the columns' own units without rounding.
+        """
         means = _column_sums(frame, np.zeros(len(frame.schema.columns)), 1) / frame.shape[0]
         return cls.fitting(means, np.sqrt(_column_sums(frame, means, 2) / frame.shape[0]))
 
@@ -40,14 +40,10 @@ class Units:
     @classmethod
     def scaled(cls, scales: object, columns: int) -> Units:
         """In these scales of another party, which must be powers of two, without a centre."""
-        sound = (
-            isinstance(scales, list)
-            and len(scales) == columns
-            and all(type(each) is float and np.frexp(each)[0] == 0.5 for each in scales)
-        )
-        if not sound:
+        found = np.array(scales, dtype=np.float64) if isinstance(scales, list) else np.zeros(0)
+        if found.shape != (columns,) or not np.all(np.frexp(found)[0] == 0.5):
             raise Refusal("The scales of a host's columns are no powers of two; its model was changed.")
-        return cls(np.zeros(len(scales)), np.array(scales))
+        return cls(np.zeros(columns), found)
 
     @classmethod
     def as_they_are(cls, columns: int) -> Units:
@@ -66,9 +62,10 @@ class Units:
         pairs = [(given or {}).get(name, (0.0, 1.0)) for name in columns]
         return cls(*np.array(pairs, dtype=np.float64).T)
 
-    @property
-    def change_nothing(self) -> bool:
-        return not np.any(self.centre) and bool(np.all(self.scale == 1))
+    def tobytes(self) -> bytes:
+        """For a digest; nothing where columns stay as they are."""
+        changes = np.any(self.centre) or np.any(self.scale != 1)
+        return np.stack([self.centre, self.scale]).astype("<f8").tobytes() if changes else b""
 
     def to_json(self) -> Document:
         return {"centre": self.centre.tolist(), "scale": self.scale.tolist()}

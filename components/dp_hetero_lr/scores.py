@@ -171,10 +171,8 @@ class ScoreRelease(CountedScores):
         return sum(map(self.is_new, set(map(self._digest, columns))))
 
     def _digest(self, weights: np.ndarray) -> str:
-        said = np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content
-        if self.units is not None and not self.units.change_nothing:
-            said += np.stack([self.units.centre, self.units.scale]).astype("<f8").tobytes()
-        return hashlib.sha256(said).hexdigest()
+        units = b"" if self.units is None else self.units.tobytes()
+        return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content + units).hexdigest()
 
 
 def ask_consent(ctx: Context, rows: str) -> str:

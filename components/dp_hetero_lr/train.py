@@ -23,7 +23,6 @@ from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.folds import folds_of
-from ..protocols.optimizers import mean_start
 from ..protocols.prediction_frames import (
     FOLD_ROWS,
     TRAINING_ROWS,
@@ -334,11 +333,14 @@ def fresh_model(
 
 
 def start_at_mean(model: PartyModel, labels: np.ndarray) -> None:
-    """At the guest, by default and without noise: the intercept starts at what the labels' mean says, see `mean_start`."""
+    """At the guest, by default and without noise: the intercept starts at its best value where features say nothing.
+
+    So features whose own mean is not quite 0 have nothing of the labels' mean to unlearn.
+    """
     settings, terms = model.settings, model.terms
     asked = settings.optimizer is not None or settings.init_param["method"] != "zeros" or terms.noise is not None
     if model.fit_intercept and not asked:
-        starts = mean_start(first_targets(labels, terms)[0], terms.curvature)
+        starts = terms.curvature * first_targets(labels, terms)[0].mean(axis=0)
         model.columns = [np.append(column[:-1], start) for column, start in zip(model.columns, starts)]
 
 

@@ -28,7 +28,7 @@ from ..protocols.noisy_rounds.party_tables import (
 from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, input_count, spec_of_job
-from .models.spec import dimension, frozen_digest
+from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
 from .rounds.server import Server
@@ -77,10 +77,6 @@ def check_alike(facts: Document) -> None:
             cure = "Every operator allows the same model."
             allowed = f"{own['dimension']}, as at the guest"
             raise Refusal.of(f"number of the model's parameters at {name}", theirs["dimension"], allowed, cure)
-        if theirs["frozen"] != own["frozen"]:
-            raise Refusal(
-                f"The frozen layers of the model at {name} are not those at the guest; allow the same module."
-            )
 
 
 @dataclass(frozen=True)
@@ -136,15 +132,13 @@ class HomoNNTables(Preflight):
         columns = frame.schema.columns.to_list()
         spec = spec_of_job(settings, len(columns))
         source = self.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
-        module = source.module()
         with about_settings():
             # A module that no record may be trained with is refused here, and not by a round of its own.
             source.gradients().probe((input_count(spec),))
         self.facts = {
             "columns": columns,
-            "dimension": dimension(module),
-            "frozen": frozen_digest(module),
-            "groups": first_layer(module).groups if settings.noise_spread == ADAPTIVE else None,
+            "dimension": dimension(source.module()),
+            "groups": first_layer(source.module()).groups if settings.noise_spread == ADAPTIVE else None,
             # Public for shuffle, which is stated under replace-one only.
             "records": frame.shape[0] if settings.aggregation == "shuffle" else None,
         }

@@ -178,14 +178,6 @@ def default_optimizer(
     }
 
 
-def mean_start(targets: np.ndarray, curvature: int) -> np.ndarray:
-    """Start of every model's intercept, (models,), for targets (n, models): its best one where features say nothing.
-
-    So nothing of the targets' mean has to be unlearned by features whose own mean is not quite 0.
-    """
-    return curvature * np.mean(targets, axis=0)
-
-
 def flipped_signal(epsilon: float, classes: int) -> float:
     """(e^epsilon - 1) / (e^epsilon + k - 1): what flips among k classes leave of how labels follow features."""
     return -math.expm1(-epsilon) / (1 + (classes - 1) * math.exp(-epsilon))

@@ -24,7 +24,6 @@ class JoinedModel:
     Attributes:
         header: joint feature columns, in their public order.
         own_columns: this party's own names of its features among them.
-        role: guest or host, whose columns these are.
         family: binomial or gaussian.
         fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
         reveal: whom the weights are opened to.
@@ -36,7 +35,6 @@ class JoinedModel:
 
     header: tuple[str, ...]
     own_columns: tuple[str, ...]
-    role: str
     family: str
     fit_intercept: bool
     reveal: str
@@ -57,9 +55,8 @@ class JoinedModel:
         estimator = {
             "param": None if shared or weights is None else self._param(weights),
             "fit_intercept": self.fit_intercept,
-            "header": self._names(),
+            "header": self._names("host" if privacy is None else "guest"),
             "public_header": list(self.header),
-            "role": self.role,
             "own_columns": list(self.own_columns),
             "end_epoch": progress.epochs_run,
             "is_converged": progress.converged,
@@ -92,7 +89,7 @@ class JoinedModel:
                 estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
             )
             # An earlier version knew all columns by number.
-            header, role = estimator.get("public_header", header), estimator.get("role", "")
+            header = estimator.get("public_header", header)
             weights: np.ndarray | None
             if reveal == "nobody":
                 weights = np.array([int(share) for share in estimator["weight_shares"]], dtype=object)
@@ -102,11 +99,11 @@ class JoinedModel:
             raise ValueError("input_model is no model that share_lr trained.") from error
         if reveal not in SEES or weights is not None and len(weights) != len(header) + int(fit_intercept):
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
-        return cls(tuple(header), tuple(own_columns), role, family, fit_intercept, reveal, run, origin, weights)
+        return cls(tuple(header), tuple(own_columns), family, fit_intercept, reveal, run, origin, weights)
 
-    def _names(self) -> list[str]:
+    def _names(self, role: str) -> list[str]:
         """The columns as a reader at this party knows them: its own by their names, the other party's by number."""
-        own = dict(zip(feature_names(self.role, len(self.own_columns)), self.own_columns))
+        own = dict(zip(feature_names(role, len(self.own_columns)), self.own_columns))
         return [own.get(name, name) for name in self.header]
 
     def _param(self, weights: np.ndarray) -> Document:

@@ -143,7 +143,6 @@ def _train(
     model = JoinedModel(
         header=tuple(rows.features),
         own_columns=rows.alignment.own,
-        role=ctx.local.role,
         family=terms.descent.family,
         fit_intercept=terms.descent.fit_intercept,
         reveal=settings.reveal,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,12 +82,6 @@ class ModelSpec:
 def trained(module: nn.Module) -> list[nn.Parameter]:
     """The parameters that are trained: all but those of frozen layers, whose ``requires_grad`` is False."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
-
-
-def frozen_digest(module: nn.Module) -> str:
-    """SHA-256 of what is not trained, which every party must hold alike; "" where all is trained."""
-    parts = [each.detach().numpy() for each in module.parameters() if not each.requires_grad]
-    return hashlib.sha256(b"".join(part.astype("<f4").tobytes() for part in parts)).hexdigest() if parts else ""
 
 
 def dimension(module: nn.Module) -> int:
