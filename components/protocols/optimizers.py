@@ -30,8 +30,6 @@ ROWS_PER_FEATURE = 10
 ROWS_PER_FEATURE_OF_FEW_VALUES = 40
 # Errors shrink by e to minus this in the epochs of a training, and what they add to the loss to less than a hundredth.
 SETTLING = 2.5
-EXPLAINED = 2 / 3
-"""The part of a true label's variance that features are taken to explain."""
 
 
 class PartyOptimizer:
@@ -145,12 +143,14 @@ def default_optimizer(
 ) -> Document:
     """Optimiser settings in FATE's format, from public numbers alone, for features of mean square 1.
 
-    - alpha = m (1 / (s^2 R^2) - 1) / (c n), s = (e^epsilon - 1) / (e^epsilon + k - 1): with c = 4, and 1 for linear
-      regression, this is the variance that features do not explain over that of a weight, were all weights of one law
-      and R^2 the part that they explain. Flips among k classes scale the signal in the labels by s, the chance to keep a
-      label less that to become a given other one, and leave their variance. With two classes s is 1 - 2q =
-      tanh(epsilon / 2), with more it is that of each class against the rest. Too much of a penalty costs far more than too
-      little where columns are correlated and small directions count, hence R^2 = 2/3 (`bench/defaults.py`).
+    - alpha = (1/8 + 3/2 (1 - s) / s^2) m / n, s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the
+      signal in the labels by s, the chance to keep a label less that to become a given other one, and leave their variance.
+      With two classes s is 1 - 2q = tanh(epsilon / 2), with more it is that of each class against the rest. The best
+      penalty is the variance that features do not explain over that of a weight, m (1 / (s^2 R^2) - 1) / (4 n) were weights
+      alike and R^2 the part that they explain. Few flips take R^2 to be 2/3: too much of a penalty costs far more than too
+      little where columns are correlated and small directions count. Many take it to be 1/6, since then no more than the
+      main directions can be learned; chosen by cross-validation against flipped labels, see bench/label_dp.py and
+      bench/defaults.py. For linear regression alpha is m / (n s^2), which is right if features explain half of the variance.
     - learning rate = 1 / L, L = m / 4 + alpha: the quadratic loss of m standardised features curves by L at most, so
       plain gradient descent at this rate never overshoots. Linear regression has m in place of m / 4.
     - Nesterov's momentum (1 - r) / (1 + r). With r^2 = alpha / L, the best one for a loss that curves by alpha at least,
@@ -166,10 +166,11 @@ def default_optimizer(
     Here n is ``records``, m ``features`` of all parties with the intercept, and k ``classes`` that labels are flipped among
     at ``epsilon`` (nats; infinity without flips). ``batches`` are of an epoch.
     """
-    divisor = 1 if family == "gaussian" else 4
-    signal = max(flipped_signal(epsilon, classes) ** 2, 1 / MAX_PENALTY)
-    alpha = min(MAX_PENALTY, features / (divisor * records) * (1 / (signal * EXPLAINED) - 1))
-    curvature = features / divisor + alpha
+    gaussian, kept = family == "gaussian", flipped_signal(epsilon, classes)
+    signal = max(kept**2, 1 / MAX_PENALTY)
+    factor = 1 / signal if gaussian else 0.125 + 1.5 * (1 - kept) / signal
+    alpha = min(MAX_PENALTY, factor * features / records)
+    curvature = (features if gaussian else features / 4) + alpha
     return {
         "method": "sgd",
         "penalty": "l2",

@@ -70,7 +70,7 @@ REFUSED = {
     "corrected": "",
     "outside": "A label lies outside the declared bounds [-3, 3].",
     "beyond the cap": "cap is 8",
-    "without bounds": "they look continuous. Numbers need bounds",
+    "without bounds": "or give bounds, such as",
     "true numbers": "",
 }
 TOLD = {"outside": UNTOLD, "without bounds": UNTOLD, "beyond the cap": f"{REFUSAL} {CHANGED_BY_OPERATOR}"}
