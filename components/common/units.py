@@ -34,8 +34,8 @@ class Units:
         """Of columns (m,) with these figures."""
         # No column's mean square exceeds 4/3, beyond which steps of 1 / L with momentum may overshoot.
         scale = 2.0 ** np.ceil(np.log2(np.where(deviations > 0, deviations, 1.0)) - 0.2)
-        # A little less than the mean: a tie is then no matter of the order of a sum.
-        return cls(scale / 4 * np.rint(0.999 * means / (scale / 4)), scale)
+        # A little aside from the mean: a tie is then no matter of the order of a sum.
+        return cls(scale / 4 * np.rint(means / (scale / 4) - 0.001), scale)
 
     @classmethod
     def scaled(cls, scales: object, columns: int) -> Units:

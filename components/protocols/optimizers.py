@@ -258,8 +258,6 @@ def batch_bounds(rows: int, size: int | None) -> list[tuple[int, int]]:
 GOES_ON, CONVERGED, EXHAUSTED = "goes on", "converged", "exhausted"
 DIVERGED = "diverged"
 SETTLED = 1e-4
-SETTLED_PART, LEAST_CHANGE = 0.01, 2.0**-16
-"""Of the loss that a training gained, and what the noise on a loss shown hides."""
 
 
 def refuse_divergence(state: str | None) -> None:
@@ -270,6 +268,8 @@ def refuse_divergence(state: str | None) -> None:
 
 def in_words(converged: bool, losses: Sequence[float]) -> str:
     """For a summary: whether training converged, and if not, by how much the loss still changed; without losses nobody knows."""
+    if converged and losses and abs(losses[0] - losses[-1]) < 20 * SETTLED:
+        return f"the loss settled, but changed by {abs(losses[0] - losses[-1]):.2g} in all, hardly more than can be told"
     if converged:
         return "yes"
     if not losses:
@@ -285,7 +285,7 @@ class Convergence:
     the change of all parties' weights in an epoch below tol).
 
     With tol 0 ``diff`` lets all epochs run; then training converged if the mean loss of their last tenth differs by less
-    than `SETTLED`, and than a hundredth of what was gained, from that of the tenth before.
+    than `SETTLED` from that of the tenth before.
     """
 
     def __init__(self, criterion: str, tol: float):
@@ -316,9 +316,7 @@ class Convergence:
         tenth = max(1, len(self._losses) // 10)
         before, after = self._losses[-2 * tenth : -tenth], self._losses[-tenth:]
         all_ran = self._criterion == "diff" and self._tol == 0
-        # A penalty that leaves hardly anything to gain must not look like the end of a training.
-        gained = max(SETTLED_PART * abs(self._losses[0] - self._losses[-1]), LEAST_CHANGE)
-        return all_ran and bool(before) and abs(fmean(before) - fmean(after)) < min(SETTLED, gained)
+        return all_ran and bool(before) and abs(fmean(before) - fmean(after)) < SETTLED
 
 
 # Exact logistic regression on the quadratic engine: a quadratic that bounds the logistic loss, moved a few times.

@@ -56,9 +56,9 @@ def test_larger_steps_for_rare_classes_count_as_noise():
     assert rare.clip == pytest.approx(plain.clip / rare.step_factor, rel=1e-2) and rare.step_factor > 1
 
 
-def test_softmax_regression_curves_by_half_of_its_inputs():
+def test_softmax_regression_takes_the_steps_of_two_classes():
     settings, _ = chosen(dimension=3 * 11, classes=3, **LARGE)
-    assert settings.optimizer["optimizer_params"]["lr"] == pytest.approx(2 / 11)
+    assert settings.optimizer["optimizer_params"]["lr"] == pytest.approx(4 / 11)
     assert settings.clip == pytest.approx(math.sqrt(11), rel=5e-3)
 
 
