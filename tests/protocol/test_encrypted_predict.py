@@ -292,7 +292,7 @@ def test_the_guest_gets_a_count_a_hash_of_names_and_packed_scores(runs, key):
     outcome = runs["five"][GUEST]
     assert names(outcome.received) == {("host", "preflight"), ("arbiter", "preflight"), ("host", "answers")}
     facts = next(report["facts"] for report in received(runs, "five", GUEST, "preflight") if report["facts"])
-    assert set(facts) == {"features", "header_digest", "rows_left", "models"} and (
+    assert set(facts) == {"features", "header_digest", "scales", "rows_left", "models"} and (
         facts["features"],
         facts["models"],
     ) == (8, 1)
