@@ -365,7 +365,7 @@ def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
     return opened
 
 
-def _in_messages(frame: DataFrame, units: Units) -> Table:
+def _in_messages(frame: DataFrame, units: Units | None = None) -> Table:
     """Table message number -> float64 (rows, m): rows cut by their global number, whatever blocks they lie in."""
     return prepare_rows(frame, units).mapReducePartitions(_cut, operator.add).mapValues(_put_together)
 

@@ -269,7 +269,9 @@ def refuse_divergence(state: str | None) -> None:
 def in_words(converged: bool, losses: Sequence[float]) -> str:
     """For a summary: whether training converged, and if not, by how much the loss still changed; without losses nobody knows."""
     if converged and losses and abs(losses[0] - losses[-1]) < 20 * SETTLED:
-        return f"the loss settled, but changed by {abs(losses[0] - losses[-1]):.2g} in all, hardly more than can be told"
+        return (
+            f"the loss settled, but changed by {abs(losses[0] - losses[-1]):.2g} in all, hardly more than can be told"
+        )
     if converged:
         return "yes"
     if not losses:
