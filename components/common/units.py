@@ -23,7 +23,7 @@ class Units:
     def of(cls, frame: DataFrame) -> Units:
         """Of a party's own rows, for itself.
 
-        A scale is a power of two near the standard deviation, a centre a multiple of a quarter of it near the mean. So
+        A scale is a power of two near the standard deviation, a centre a multiple of half of it near the mean. So
         standardised columns stay what they are, and weights go back to the columns' own units without rounding.
         """
         means = _column_sums(frame, np.zeros(len(frame.schema.columns)), 1) / frame.shape[0]
@@ -32,10 +32,10 @@ class Units:
     @classmethod
     def fitting(cls, means: np.ndarray, deviations: np.ndarray) -> Units:
         """Of columns (m,) with these figures."""
-        # No column's mean square exceeds 4/3, beyond which steps of 1 / L with momentum may overshoot.
+        # A column's mean square exceeds 4/3, beyond which steps of 1 / L with momentum may overshoot, by a sixteenth at most.
         scale = 2.0 ** np.ceil(np.log2(np.where(deviations > 0, deviations, 1.0)) - 0.2)
         # A little aside from the mean: a tie is then no matter of the order of a sum.
-        return cls(scale / 4 * np.rint(means / (scale / 4) - 0.001), scale)
+        return cls(scale / 2 * np.rint(means / (scale / 2) - 0.001), scale)
 
     @classmethod
     def scaled(cls, scales: object, columns: int) -> Units:

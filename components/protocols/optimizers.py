@@ -143,7 +143,7 @@ def default_optimizer(
 ) -> Document:
     """Optimiser settings in FATE's format, from public numbers alone, for features of mean square 1.
 
-    - alpha = (1/8 + 3/2 (1 - s) / s^2) m / n, s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the
+    - alpha = (1/8 + 3/2 (1 - s)^(3/2) / s^2) m / n, s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the
       signal in the labels by s, the chance to keep a label less that to become a given other one, and leave their variance.
       With two classes s is 1 - 2q = tanh(epsilon / 2), with more it is that of each class against the rest. The best
       penalty is the variance that features do not explain over that of a weight, m (1 / (s^2 R^2) - 1) / (4 n) were weights
@@ -168,7 +168,7 @@ def default_optimizer(
     """
     gaussian, kept = family == "gaussian", flipped_signal(epsilon, classes)
     signal = max(kept**2, 1 / MAX_PENALTY)
-    factor = 1 / signal if gaussian else 0.125 + 1.5 * (1 - kept) / signal
+    factor = 1 / signal if gaussian else 0.125 + 1.5 * (1 - kept) ** 1.5 / signal
     alpha = min(MAX_PENALTY, factor * features / records)
     curvature = (features if gaussian else features / 4) + alpha
     return {

@@ -58,7 +58,7 @@ def document(party, model, family):
     columns, weights, intercept = model[party]
     param = {"coef_": [[weight] for weight in weights], "intercept_": None if intercept is None else [intercept]}
     estimator = {"param": param, "fit_intercept": intercept is not None, "header": columns}
-    if model is ALIKE and party == HOST:
+    if model == ALIKE and party == HOST:
         estimator["units"] = {"centre": [3 * UNIT] * len(columns), "scale": [UNIT] * len(columns)}
     return {"data": {"estimator": estimator}, "meta": {"family": family, "labels": [0, 1], "threshold": 0.5}}
 

@@ -323,7 +323,7 @@ def test_momentum_has_the_pace_of_the_bounds_on_curvature_or_that_which_the_epoc
     alpha, numbers = settings["alpha"], settings["optimizer_params"]
     signal = max(math.tanh(epsilon / 2) ** 2, 1e-6)
     kept = math.tanh(epsilon / 2)
-    expected = 1 / signal if kind else 0.125 + 1.5 * (1 - kept) / signal
+    expected = 1 / signal if kind else 0.125 + 1.5 * (1 - kept) ** 1.5 / signal
     assert alpha == pytest.approx(expected * 30 / 426)
     assert numbers["lr"] == pytest.approx(1 / (bend * 30 + alpha))
     root = max(math.sqrt(alpha / (bend * 30 + alpha)), 2.5 / epochs)
