@@ -436,14 +436,14 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: Document, cv_dat
     remember_training(checks.release.home, checks.release.dataset, cv_data)
     for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
         units = units_to_train_in(settings, training)
-        rows, release = prepare_rows(training, units), replace(checks.release, units=units)
+        rows, checks.release = prepare_rows(training, units), replace(checks.release, units=units)
         bits = agreement.size_bits(descent, rows, training)
         fold_ctx.guest.put("mean_square_bits", bits)
         terms = agreement.accept_terms(fold_ctx.guest.get("terms"), settings, None, OwnPart.of(ctx, training, bits))
         model = fresh_model(fold_ctx, settings, terms, training, False, units)
-        chosen_solver(terms).train_host(fold_ctx.sub_ctx("train"), rows, model, release)
-        release.record(model.columns, "cross-validation")
-        release.give(fold_ctx.sub_ctx("predict"), held_out, model.columns, settings.score_step)
+        chosen_solver(terms).train_host(fold_ctx.sub_ctx("train"), rows, model, checks.release)
+        checks.release.record(model.columns, "cross-validation")
+        checks.release.give(fold_ctx.sub_ctx("predict"), held_out, model.columns, settings.score_step)
 
 
 def validate_arbiter(ctx: Context, settings: TrainSettings, folds: Document) -> None:

@@ -59,7 +59,8 @@ class Flips:
         job goes on. The upload and the training, which reads flips, refuse a single class.
         """
         classes = list(self.classes)
-        if not frames.distinct_labels(frame, limit=len(classes)) <= set(classes):
+        found = frames.distinct_labels(frame, limit=len(classes))
+        if not found <= set(classes):
             raise ValueError(
                 f"A label is none of the classes {classes}; list all label values, such as classes=[0, 1, 2, 3], or give "
                 "bounds, such as [-3, 3], where labels are numbers."
