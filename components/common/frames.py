@@ -299,8 +299,9 @@ def check_features(frame: DataFrame, centre: ArrayLike = 0.0, scale: ArrayLike =
         raise Refusal("The table has no feature columns; each data party needs at least one.")
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
-    reach = np.maximum(centre - low, high - centre) / scale
-    for name, reached, limit, sound in zip(names, reach, np.broadcast_to(scale, reach.shape) * FEATURE_LIMIT, finite):
+    middle, unit = np.asarray(centre), np.asarray(scale)
+    reach = np.maximum(middle - low, high - middle) / unit
+    for name, reached, limit, sound in zip(names, reach, np.broadcast_to(unit, reach.shape) * FEATURE_LIMIT, finite):
         if not sound:
             raise bad_feature(name, "must be finite numbers, got a missing or infinite value")
         if reached >= FEATURE_LIMIT:

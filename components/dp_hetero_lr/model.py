@@ -142,7 +142,7 @@ class PartyModel:
         trained, centre = self.columns[at], self.units.centre
         weights = trained[: len(self.header)] / self.units.scale
         has_constant = self.fit_intercept or bool(np.any(centre))
-        constant = sum(trained[len(self.header) :]) - float(weights @ centre)
+        constant = float(sum(trained[len(self.header) :]) - weights @ centre)
         return {
             "param": {
                 "coef_": weights[:, None].tolist(),
@@ -204,12 +204,8 @@ def columns_of(document: Document) -> list[np.ndarray]:
     units, found = units_of(document), []
     for each in estimators_of(document):
         weights = np.ravel(each["param"]["coef_"]).astype(float)
-        constant = (
-            np.ravel(each["param"]["intercept_"]).astype(float) + weights @ units.centre
-            if each["fit_intercept"]
-            else []
-        )
-        found.append(np.append(weights * units.scale, constant))
+        constant = np.ravel(each["param"]["intercept_"] if each["fit_intercept"] else []).astype(float)
+        found.append(np.append(weights * units.scale, constant + weights @ units.centre))
     return found
 
 
