@@ -32,7 +32,7 @@ BY_PARTY = "epsilon by party"
 # Beyond a clip of the largest norm there is nothing to clip; far below it all gradients have the same length.
 MAX_SHARE, MIN_SHARE = 1.0, 0.1
 # Noise of the mean of all rounds, over the clip, times the number of directions; with more, the clip is lower.
-BEARABLE_NOISE = 1 / 40
+BEARABLE_NOISE = 1 / 30
 PLAIN_CLIP = 1.0
 
 
@@ -56,7 +56,7 @@ def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, 
     - clip = c sqrt(m + 1) for m features: gradients of the loss of a record are at most as long as the record, whose
       squared norm is m + 1 on average, so that with c = 1 little is clipped and the weights go where they go without.
       Noise is in units of the clip. That of the mean over all T rounds, s / sqrt(T) for rounds of noise s, must stay small in
-      all m + 1 directions together: c = sqrt(T) / (40 (m + 1) s), between 0.1 and 1. The less c, the more say have records
+      all m + 1 directions together: c = sqrt(T) / (30 (m + 1) s), between 0.1 and 1. The less c, the more say have records
       that the model gets nearly right, and the more the weights are drawn away from where they go without a clip.
     - learning rate = 1 / L with L = (m + 1) / 4: the loss of m features of mean square 1 curves by L at most, so that gradient
       descent at this rate does not overshoot, with Nesterov's momentum of 0.9. With more than two classes it curves by 2 L
