@@ -34,6 +34,8 @@ from .scenarios import (
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 STEP = TrainSettings().score_step
 SMALL = dict(tables=tables(rows=130, hosts=(4,)), public=True, init_param=INIT, tol=0, train_scores=False)
+# Of any number of epochs alike; by default, more of them come with more momentum.
+ALIKE = {"method": "sgd", "penalty": "l2", "alpha": 0.09, "optimizer_params": {"lr": 0.48}}
 BATCHES = {**SMALL, "epochs": 3, "batch_size": 40}
 FLIPPED = dict(tables=SMALL["tables"], labels_of="flip", init_param=INIT, tol=0, train_scores=False, epochs=5)
 TWO_HOSTS = {**SMALL, "tables": tables(rows=150, guest=5, hosts=(4, 3), seed=1), "epochs": 4}
@@ -84,13 +86,17 @@ SCENARIOS = {
     "any unit": Scenario(train, {**DEFAULTS, "train_scores": True, "score_cap": 4}),
     "batches": Scenario(train, BATCHES, home="batches"),
     "batches again": Scenario(train, BATCHES, home="batches"),
-    "four epochs on three partitions": Scenario(train, {**SMALL, "epochs": 4, "partitions": 3}, home="epochs"),
-    "four epochs on one partition": Scenario(train, {**SMALL, "epochs": 4, "partitions": 1}, home="epochs"),
+    "four epochs on three partitions": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "partitions": 3}, home="epochs"
+    ),
+    "four epochs on one partition": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "partitions": 1}, home="epochs"
+    ),
     "two hosts": Scenario(train, TWO_HOSTS, BOTH),
-    "four epochs": Scenario(train, {**SMALL, "epochs": 4, "score_cap": 4}, home="epochs"),
-    "two epochs": Scenario(train, {**SMALL, "epochs": 2, "score_cap": 4}, home="epochs"),
+    "four epochs": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "score_cap": 4}, home="epochs"),
+    "two epochs": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "score_cap": 4}, home="epochs"),
     "two more epochs": Scenario(
-        train, {**SMALL, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"
     ),
     "flip": Scenario(flip, dict(tables=SMALL["tables"], epsilon=0.8), (GUEST, HOST), home="flips"),
     "swap": Scenario(train, {**FLIPPED, "flipback": SWAP}, home="flips"),
@@ -165,9 +171,13 @@ SCENARIOS = {
         train,
         {**SMALL, "optimizer": {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}},
     ),
-    "converged by loss": Scenario(train, {**SMALL, "epochs": 4, "tol": 1e3, "score_cap": 4}, home="epochs"),
+    "converged by loss": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "tol": 1e3, "score_cap": 4}, home="epochs"
+    ),
     "two epochs after it converged": Scenario(
-        train, {**SMALL, "epochs": 2, "warm_start": "converged by loss", "score_cap": 4}, home="epochs"
+        train,
+        {**SMALL, "optimizer": ALIKE, "epochs": 2, "warm_start": "converged by loss", "score_cap": 4},
+        home="epochs",
     ),
     "a word that nobody knows": Scenario(with_word, {**SMALL, "word": "perhaps"}, (GUEST, HOST)),
     "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
