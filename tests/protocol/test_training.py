@@ -158,14 +158,18 @@ SCENARIOS = {
         },
         (GUEST, HOST),
     ),
-    "per epoch": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
-    "per epoch again": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch", "partitions": 3}, home="epochs"),
+    "per epoch": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
+    "per epoch again": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "solver": "per_epoch", "partitions": 3}, home="epochs"
+    ),
     "per epoch, batches": Scenario(train, {**BATCHES, "solver": "per_epoch"}, home="batches"),
     "per epoch, two hosts": Scenario(train, {**TWO_HOSTS, "solver": "per_epoch", "epochs": 1}, BOTH),
     "per epoch, swap": Scenario(train, {**FLIPPED, "flipback": SWAP, "solver": "per_epoch"}, home="flips"),
-    "per epoch, one": Scenario(train, {**SMALL, "epochs": 1, "solver": "per_epoch"}, home="epochs"),
+    "per epoch, one": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 1, "solver": "per_epoch"}, home="epochs"),
     "per epoch, one more": Scenario(
-        train, {**SMALL, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"}, home="epochs"
+        train,
+        {**SMALL, "optimizer": ALIKE, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"},
+        home="epochs",
     ),
     "diverging": Scenario(
         train,
