@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
-.PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
+.PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-defaults bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
 .PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire bench-smoke
 
 install: $(INSTALLED)
@@ -171,6 +171,10 @@ bench-job: $(BENCHED)
 
 bench-private-step: $(BENCHED)
 	$(BIN)/python -m bench.private_step
+
+# Columns of any unit: the defaults beside tuned twins.
+bench-defaults: $(BENCHED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.defaults
 
 bench-label-dp: $(BENCHED)
 	$(BIN)/python -m bench.label_dp

@@ -76,7 +76,7 @@ def default_weights(fold: Fold, labels: np.ndarray, epsilon: float, **changed) -
     """Both parties' weights after such a training on labels that were flipped at epsilon (nats), by the plaintext twin."""
     asked = TrainSettings(**changed)
     rows, features = len(fold.train_labels), sum(part.shape[1] for part in fold.train_parts) + 1
-    optimizer = default_optimizer(rows, features, epsilon, asked.sigmoid, asked.family, epochs=asked.epochs)
+    optimizer = default_optimizer(rows, features, epsilon, asked.family, epochs=asked.epochs)
     settings = TrainingSettings(
         optimizer, epochs=asked.epochs, sigmoid=asked.sigmoid, sigmoid_rounds=asked.sigmoid_rounds
     )

@@ -156,7 +156,7 @@ def compare_flipback(split, epsilon, sigmoid, repeat):
 def optimizer_of(records, epsilon, sigmoid):
     """The penalty and rate of ``updates.default_optimizer`` with the momentum that was chosen here: 0.3 for the Taylor
     gradient, Nesterov's best one for a loss that curves by alpha at least for the exact one."""
-    chosen = default_optimizer(records, FEATURES, epsilon, sigmoid, epochs=EPOCHS)
+    chosen = default_optimizer(records, FEATURES, epsilon, epochs=EPOCHS)
     rate, root = chosen["optimizer_params"]["lr"], math.sqrt(chosen["alpha"] * chosen["optimizer_params"]["lr"])
     momentum = {"momentum": (1 - root) / (1 + root), "nesterov": True} if sigmoid == "exact" else {"momentum": 0.3}
     return {**chosen, "optimizer_params": {"lr": rate, **momentum}}

@@ -132,6 +132,7 @@ SMALLEST: dict[str, Smallest] = {
         ("--seeds", "2", "--csv", "DATA/none", "--out", "OUT"),
         {"GENERATED_ROWS": 12_000, "credit_study_models:EPOCHS": 2, "credit_study_transfer:STRENGTHS": (3.0,)},
     ),
+    "defaults": Smallest("defaults", (), {"TABLES": first(1), "PENALTIES": (1.0,), "RATES": (0.3,), "REPEATS": 1}),
     "epoch": Smallest("epoch", (), {"EPOCHS": 2, "TASK": few_rows, "SIDES": lambda sides: (*sides[:2], sides[3])}),
     "fate-examples": Smallest(
         "fate_examples",

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
 from fate_dp.privacy.labels.flips import canonical_label, label_tags, record_tags
@@ -205,6 +206,8 @@ def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> 
 # Checks of a party's own table before work starts; each raises ValueError with one sentence.
 
 FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
+ANY_UNIT = 2.0**100
+"""The scale of `check_features` where columns may be in any unit: sums of their squares stay finite."""
 
 
 def check_guest_table(frame: DataFrame) -> None:
@@ -227,7 +230,7 @@ def check_training_table(frame: DataFrame) -> None:
     """What training needs of the table of any party."""
     refuse_weights(frame)
     require_distinct_ids(frame)
-    low, high = check_features(frame)
+    low, high = check_features(frame, scale=ANY_UNIT)
     for name, smallest, largest in zip(frame.schema.columns, low, high):
         if smallest == largest:
             raise bad_feature(name, "is constant; drop it before training")
@@ -282,8 +285,10 @@ def require_numeric(frame: DataFrame, instead: str = "all features must be numbe
             raise bad_feature(name, f"is not numeric; {instead}")
 
 
-def check_features(frame: DataFrame) -> tuple:
-    """Features must exist, be numbers, finite and below 2^20; the first bad column is named to its own party only.
+def check_features(frame: DataFrame, centre: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> tuple:
+    """Features must exist, be numbers, finite and within 2^20 ``scale`` of the ``centre``, numbers or arrays (m,).
+
+    The first bad column is named to its own party only.
 
     Returns the smallest and the largest value of each feature.
     """
@@ -292,11 +297,13 @@ def check_features(frame: DataFrame) -> tuple:
         raise Refusal("The table has no feature columns; each data party needs at least one.")
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
-    for name, smallest, largest, sound in zip(names, low, high, finite):
+    middle, unit = np.asarray(centre), np.asarray(scale)
+    reach = np.maximum(middle - low, high - middle) / unit
+    for name, reached, limit, sound in zip(names, reach, np.broadcast_to(unit, reach.shape) * FEATURE_LIMIT, finite):
         if not sound:
             raise bad_feature(name, "must be finite numbers, got a missing or infinite value")
-        if max(-smallest, largest) >= FEATURE_LIMIT:
-            raise bad_feature(name, f"reaches a magnitude of {FEATURE_LIMIT:g}; standardise the features")
+        if reached >= FEATURE_LIMIT:
+            raise bad_feature(name, f"reaches a magnitude of {limit:g}; standardise the features")
     return low, high
 
 

@@ -267,7 +267,6 @@ def _default_optimizer(terms: TrainingTerms, epsilon: float) -> Document:
         terms.rows,
         size,
         epsilon,
-        sigmoid=terms.descent.sigmoid,
         family=terms.descent.family,
         epochs=terms.descent.epochs,
         batches=len(terms.batches),

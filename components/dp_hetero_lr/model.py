@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hmac
 import logging
+import math
 import secrets
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ from ..common.provenance import LabelPrivacy
 from ..protocols.optimizers import CONVERGED, GOES_ON, PartyOptimizer, in_words, kaiming_uniform
 from ..protocols.score_counts import NOT_SHOWN, CountedScores
 from ..protocols.training_terms import TrainingTerms, class_names
+from .rows import Units
 from .settings import CROSS_PRODUCT, PER_EPOCH, TrainSettings
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ class PartyModel:
     ) -> None:
         """``terms`` are of the training or of one of its fits; ``columns`` are the weights (m,) that every model starts from."""
         self.settings, self.terms, self.header, self.fit_intercept = settings, terms, list(header), fit_intercept
+        # Of the columns that the weights multiply.
+        self.units = Units.as_they_are(len(self.header))
         scheduler = terms.descent.scheduler
         self._updates = [PartyOptimizer(weights, terms.optimizer, scheduler, fit_intercept) for weights in columns]
         self._at_epoch_start = self.columns
@@ -112,6 +116,7 @@ class PartyModel:
     def to_json(self, privacy: Document | None = None) -> Document:
         """FATE's model format (that of CoordinatedLR), and what is known of the labels' privacy under ``privacy``.
 
+        Weights are for the columns as they are, and what their centres add to every score is an intercept, also of a host.
         Models of one class each against the rest stand under the number of the class among the labels, as FATE has them.
         """
         estimators = [self._estimator(at) for at in range(len(self._updates))]
@@ -134,15 +139,22 @@ class PartyModel:
 
     def _estimator(self, at: int) -> Document:
         state = self._updates[at].state()
-        weights = self.columns[at][:, None].tolist()
-        intercept = weights.pop() if self.fit_intercept else None
+        trained, centre = self.columns[at], self.units.centre
+        weights = trained[: len(self.header)] / self.units.scale
+        has_constant = self.fit_intercept or bool(np.any(centre))
+        constant = float(sum(trained[len(self.header) :]) - weights @ centre)
         return {
-            "param": {"coef_": weights, "intercept_": intercept, "dtype": "float64"},
+            "param": {
+                "coef_": weights[:, None].tolist(),
+                "intercept_": [constant] if has_constant else None,
+                "dtype": "float64",
+            },
             **{name: state[name] for name in ("optimizer", "lr_scheduler", "iters")},
             "end_epoch": self.epochs_run,
             "is_converged": self.converged,
             "fit_intercept": self.fit_intercept,
             "header": self.header,
+            "units": self.units.to_json(),
             "losses": self.losses,
             "shared_state": self.shared_states[at],
         }
@@ -152,6 +164,7 @@ class PartyModel:
         """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
         estimators, columns = estimators_of(document), columns_of(document)
         model = cls(settings, terms, header_of(document), columns, has_intercept(document))
+        model.units = units_of(document)
         for updates, weights, estimator in zip(model._updates, columns, estimators):
             optimizer = copy.deepcopy(estimator["optimizer"])
             # JSON turns the parameter indices, which are numbers for the optimiser, into text.
@@ -180,14 +193,20 @@ def has_intercept(document: Document) -> bool:
     return estimators_of(document)[0]["fit_intercept"]
 
 
+def units_of(document: Document) -> Units:
+    """What the columns that the party's weights multiply are counted in."""
+    first = estimators_of(document)[0]
+    return Units.from_json(first.get("units"), len(first["header"]))
+
+
 def columns_of(document: Document) -> list[np.ndarray]:
-    """float64 weights (m,) of every model in a JSON model, the intercept last where there is one."""
-    return [
-        np.ravel([*each["param"]["coef_"], *([each["param"]["intercept_"]] if each["fit_intercept"] else [])]).astype(
-            float
-        )
-        for each in estimators_of(document)
-    ]
+    """float64 weights (m,) of every model in a JSON model, in its units, the intercept last where there is one."""
+    units, found = units_of(document), []
+    for each in estimators_of(document):
+        weights = np.ravel(each["param"]["coef_"]).astype(float)
+        constant = np.ravel(each["param"]["intercept_"] if each["fit_intercept"] else []).astype(float)
+        found.append(np.append(weights * units.scale, constant + weights @ units.centre))
+    return found
 
 
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
@@ -255,8 +274,30 @@ def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) 
         "epochs run": model.epochs_run,
         "converged": in_words(model.converged, model.losses),
         "last loss": model.losses[-1] if model.losses else NOT_SHOWN,
+        "what outweighs the data": _outweighing(model),
         "guest features with intercept": model.features,
     }
+
+
+def _outweighing(model: PartyModel) -> str:
+    """One line from public numbers and losses: whether the penalty, the noise or the rounding of scores decides more than data."""
+    terms, losses, columns = model.terms, model.losses, sum(model.terms.features)
+    alpha, divisor = terms.optimizer["alpha"] if terms.optimizer["penalty"] == "l2" else 0.0, terms.curvature
+    if alpha > 1 / divisor:
+        return f"the penalty: alpha {alpha:.2g} is above {1 / divisor:g}, what the loss curves by along a column of mean square 1"
+    if len(losses) < 2 or divisor == 1:
+        return "nothing as far as is known" if len(losses) < 2 else "nothing"
+    # The loss of an intercept alone is log 2 - 2 mean(t)^2, and labels without any signal explain m of n parts of their variance.
+    gained, variance = losses[0] - losses[-1], 0.25 - max(0.0, (math.log(2) - losses[0]) / 2)
+    if gained < 2 * variance * columns / terms.rows:
+        return f"the noise: the loss fell by {gained:.2g}, no more than it would with labels drawn by lot"
+    # At its minimum the loss is lower by the mean of z^2 / 8.
+    spread = math.sqrt(2 * divisor * gained)
+    if spread < model.settings.score_step:
+        return (
+            f"the rounding: joint scores differ by some {spread:.2g}, and score_step is {model.settings.score_step:g}"
+        )
+    return "nothing"
 
 
 def _mechanism(privacy: LabelPrivacy) -> str:

@@ -24,14 +24,13 @@ from .settings import PER_EPOCH, TrainSettings
 CROSS_VALIDATION = "cross_validation"
 VALIDATION_INPUT = "validate_data"
 WARM_START = "warm_start_model"
-TOO_LARGE = "A feature is larger than solver cross_product takes; standardise the features, or set solver to per_epoch."
 
 
 def host_facts(home: PartyHome, job: JobReference, frame: DataFrame) -> Document:
     """What a training will ask of a host's table, beside what `pass_through` checks; builtins for the guest."""
     from . import agreement, rows, scores
 
-    prepared = rows.prepare_rows(frame)
+    prepared = rows.prepare_rows(frame, rows.Units.of(frame))
     release = scores.ScoreRelease.of(home, job, frame)
     return {**agreement.host_facts(frame, release, prepared), **_size(prepared, frame)}
 
@@ -87,7 +86,7 @@ class PlannedTraining:
     ) -> None:
         """At the guest: as `label_flip.chain.check_tables`, of this task; ``flipped`` are the classes of the flips."""
         from .agreement import JointTable, check_few_valued, check_hosts, feature_counts, score_epochs, training_terms
-        from .rows import prepare_rows
+        from .rows import Units, prepare_rows
 
         settings, task = self.settings, self.task
         descent = settings.descent()
@@ -104,11 +103,8 @@ class PlannedTraining:
         check_hosts(frame, hosts, shown, settings.train_scores or self.plan.has_input(task.name, VALIDATION_INPUT))
         if WARM_START in task.model_inputs:
             return
-        own = _size(prepare_rows(frame, fit_intercept=fit_intercept), frame)
+        own = _size(prepare_rows(frame, Units.of(frame), fit_intercept=fit_intercept), frame)
         sizes = [own, *hosts.values()]
-        too_large = next((size["too_large"] for size in sizes if size["too_large"]), None)
-        if too_large is not None and descent.shared:
-            raise Refusal(too_large)
         features = feature_counts(frame, fit_intercept, hosts)
         few_valued = any(facts["few_valued"] for facts in hosts.values())
         check_few_valued(few_valued, frame.shape[0], settings.batch_size, features, classes)
@@ -127,8 +123,5 @@ def _size(prepared: object, frame: DataFrame) -> Document:
     """How large the columns are over all rows; those of single batches are no smaller."""
     from .cross_product.statistics import mean_square_bits
 
-    try:
-        bits = mean_square_bits(prepared, frame.schema.columns.to_list(), batch_bounds(frame.shape[0], None))
-    except ValueError:
-        return {"mean_square_bits": 0, "too_large": TOO_LARGE}
-    return {"mean_square_bits": bits, "too_large": None}
+    bits = mean_square_bits(prepared, frame.schema.columns.to_list(), batch_bounds(frame.shape[0], None))
+    return {"mean_square_bits": bits}

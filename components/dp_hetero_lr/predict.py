@@ -10,7 +10,7 @@ import logging
 import operator
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -23,6 +23,7 @@ from fate_dp.privacy.ledger.database import WEIGHTS
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
 from ..common.federation import Context, Document, check_roles, name_of
 from ..common.frames import (
+    ANY_UNIT,
     TEST_SET,
     DataFrame,
     Table,
@@ -37,8 +38,8 @@ from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_rec
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
-from .model import check_header, columns_of, has_intercept, header_of
-from .rows import UNIT, Block, prepare_rows, refusal
+from .model import check_header, columns_of, has_intercept, header_of, units_of
+from .rows import UNIT, Block, Units, prepare_rows, refusal
 from .scores import ScoreRelease, ask_scores, contexts_of_models
 from .settings import PredictSettings
 
@@ -67,7 +68,7 @@ class ScoringGuestPreflight(Preflight):
 
     def check_rows(self) -> None:
         require_table(self.frame)
-        check_scored_rows(self.frame, header_of(self.document))
+        check_scored_rows(self.frame, header_of(self.document), units_of(self.document))
 
     def commit(self, hosts: Facts) -> Document:
         check_aligned(self.frame, hosts)
@@ -99,8 +100,10 @@ class ScoringHostPreflight(Preflight):
     def check(self) -> Document:
         require_table(self.frame)
         refuse_label(self.frame)
-        check_scored_rows(self.frame, header_of(self.document))
-        self.release = release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
+        units = units_of(self.document)
+        check_scored_rows(self.frame, header_of(self.document), units)
+        shown = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
+        self.release = release = replace(shown, units=units)
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
             raise Refusal(refusal("The host"))
         release.check(self.frame, self.columns)
@@ -141,11 +144,11 @@ def require_table(frame: DataFrame) -> None:
         raise Refusal("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
 
 
-def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
+def check_scored_rows(frame: DataFrame, header: Sequence[str], units: Units) -> None:
     """Rows to be scored need the model's columns and sound values; a constant column is no harm here."""
     require_rows(frame)
     check_header(header, frame.schema.columns)
-    check_features(frame)
+    units.check(frame)
 
 
 # Rows that the hosts do not have: encrypted scoring, E(x) -> E(w.x).
@@ -157,6 +160,7 @@ def check_scored_rows(frame: DataFrame, header: Sequence[str]) -> None:
 # - **The guest learns** each host's part of every row's score: one linear equation for that host's weights per row. As
 #   many independent rows as the host has features solve for all of them, and about half as many by lattice reduction. So
 #   the host's ledger counts the rows, one for each of more than two classes, up to a cap (`AskedRows`).
+#   The guest also learns the scales of its columns, powers of two, see `rows.Units`.
 # - **A host learns** how many rows were asked; no id, value or score. Messages are cut by row number, so that their
 #   sizes do not show how FATE spread the ids.
 # - **The guest must know** the names of the hosts' columns: it finds them by an ordinary hash of each host's header,
@@ -193,9 +197,10 @@ class AskedRows(CountedScores):
 
 @dataclass
 class EncryptedGuest(ScoringGuestPreflight):
-    """The guest's checks; ``columns`` are {host: its columns of the table}."""
+    """The guest's checks; ``columns`` are {host: its columns of the table}, ``units`` what it counts them in."""
 
     columns: dict[str, list[str]] = field(init=False)
+    units: dict[str, Units] = field(init=False)
 
     def check_rows(self) -> None:
         """The guest's table needs rows, sound features, and the guest's own columns; the hosts' are not known yet."""
@@ -207,11 +212,15 @@ class EncryptedGuest(ScoringGuestPreflight):
         missing = next((name for name in header_of(self.document) if name not in names), None)
         if missing is not None:
             raise ValueError(f"The table lacks the column {missing!r} of the guest's own model.")
-        check_features(self.frame)
+        check_features(self.frame, scale=ANY_UNIT)
+        units_of(self.document).check(self.frame[header_of(self.document)])
 
     def commit(self, hosts: Facts) -> Document:
         rows, models = self.frame.shape[0], len(columns_of(self.document))
         self.columns = columns_by_host(self.frame.schema.columns.to_list(), header_of(self.document), hosts)
+        self.units = {name: Units.scaled(facts["scales"], facts["features"]) for name, facts in hosts.items()}
+        for name, units in self.units.items():
+            units.check(self.frame[self.columns[name]])
         self.check_models(hosts)
         what = f"{rows} rows" if models == 1 else f"{rows} rows by {models} models, {rows * models} scores,"
         for name, facts in hosts.items():
@@ -229,6 +238,7 @@ class EncryptedHost(Preflight):
 
     header: Sequence[str]
     weights: Sequence[np.ndarray]
+    units: Units
     asked: AskedRows = field(init=False)
 
     def check(self) -> Document:
@@ -244,6 +254,7 @@ class EncryptedHost(Preflight):
         return {
             "features": len(self.header),
             "header_digest": header_digest(self.header),
+            "scales": self.units.scale.tolist(),
             "rows_left": left,
             "models": len(self.weights),
         }
@@ -256,8 +267,9 @@ def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: D
     checks = EncryptedGuest(ctx, settings, document, frame)
     checks.agree()
     key_length = settings.he_param["key_length"]
-    hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), frame, checks.columns, len(weights), key_length)
-    rows = prepare_rows(frame[header_of(document)], fit_intercept=has_intercept(document))
+    tables = {name: _in_messages(frame[columns], checks.units[name]) for name, columns in checks.columns.items()}
+    hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), tables, frame.shape[0], len(weights), key_length)
+    rows = prepare_rows(frame[header_of(document)], units_of(document), fit_intercept=has_intercept(document))
     joint = [
         rows.mapValues(partial(_joint_scores, weights=of_model, hosts_part=hosts_part))
         for of_model, hosts_part in zip(weights, hosts_parts)
@@ -270,13 +282,13 @@ def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: D
 def predict_host_encrypted(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> None:
     """Counts the rows in this host's ledger, then answers; ``frame`` is not read."""
     check_roles(ctx, arbiter=False)
-    weights = columns_of(document)
+    weights, units = columns_of(document), units_of(document)
     if frame is not None:
         logger.info("scoring is encrypted: this host's test_data is not read")
-    checks = EncryptedHost(ctx, header_of(document), weights)
+    checks = EncryptedHost(ctx, header_of(document), weights, units)
     rows = checks.agree()["rows"]
     checks.asked.record(rows * len(weights))
-    _answer_guest(ctx.sub_ctx("predict"), weights, rows)
+    _answer_guest(ctx.sub_ctx("predict"), weights, rows, units)
 
 
 def header_digest(names: Sequence[str]) -> str:
@@ -288,19 +300,20 @@ def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> d
     """{host: its columns in the order of its model}, found in the guest's table without any host naming them.
 
     Of the columns ``names`` those of the guest's model, ``own``, may stand anywhere; each host's must stand together, or a ValueError
-    says where they do not.
+    says where they do not. A host's column x0 may be called 10000.x0, by the host's party id, where the guest has an x0, too.
     """
     others = [name for name in names if name not in set(own)]
     wanted = sum(facts["features"] for facts in hosts.values())
     if len(others) != wanted:
         raise ValueError(
-            f"The table has {len(others)} columns beside the guest's own, but the models of the hosts have {wanted}."
+            f"The table has {len(others)} columns beside the guest's own, but the models of the hosts have {wanted}. Where a "
+            "host's column is called like one of the guest's, put the host's party id before it, as in 10000.x0."
         )
     found: dict[str, list[str]] = {}
     at = 0
     while len(found) < len(hosts):
         ahead = {host: others[at : at + facts["features"]] for host, facts in hosts.items() if host not in found}
-        host = next((host for host in ahead if header_digest(ahead[host]) == hosts[host]["header_digest"]), None)
+        host = next((host for host in ahead if hosts[host]["header_digest"] in _digests(host, ahead[host])), None)
         if host is None:
             raise ValueError(
                 f"From {others[at]!r} on, the table has other columns than {' and '.join(ahead)}. Beside the guest's own, "
@@ -310,14 +323,18 @@ def columns_by_host(names: Sequence[str], own: Sequence[str], hosts: Facts) -> d
     return found
 
 
-def _ask_hosts(
-    ctx: Context, frame: DataFrame, columns: dict[str, list[str]], models: int, key_length: int
-) -> list[np.ndarray]:
+def _digests(host: str, names: Sequence[str]) -> set[str]:
+    """Of columns as they are called, and without the host's party id before their names."""
+    party = host.split()[-1]
+    return {header_digest(names), header_digest([name.removeprefix(f"{party}.") for name in names])}
+
+
+def _ask_hosts(ctx: Context, tables: dict[str, Table], rows: int, models: int, key_length: int) -> list[np.ndarray]:
     """At the guest: for every model the sum of all hosts' parts of the scores, float64 (rows,) in global row order."""
-    rows, (_, private_key) = frame.shape[0], generate_keypair(key_length)
+    _, private_key = generate_keypair(key_length)
     ctx.hosts.put("public_key", private_key.to_wire())
     for host in ctx.hosts:
-        features = _in_messages(frame[columns[name_of(host.party)]])
+        features = tables[name_of(host.party)]
         host.put("queries", features.mapValues(partial(encrypt_queries, encryption=private_key.encryption())))
     return [
         sum((_opened(host.get("answers"), rows, private_key) for host in of_model.hosts), np.zeros(rows))
@@ -325,7 +342,7 @@ def _ask_hosts(
     ]
 
 
-def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int) -> None:
+def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int, units: Units) -> None:
     """At a host: score what was counted by every model, and nothing more."""
     public_key = PublicKey.from_wire(ctx.guest.get("public_key"))
     queries = ctx.guest.get("queries")
@@ -335,7 +352,9 @@ def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int) -> Non
     if asked != rows:
         raise ValueError(f"The guest sent {asked} rows but had announced {rows}; this host scores what it has counted.")
     for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
-        answers = queries.mapValues(partial(score_queries, weights=weights, public_key=public_key))
+        constant = -float(weights @ (units.centre / units.scale))
+        answer = partial(score_queries, weights=weights, public_key=public_key, intercept=constant)
+        answers = queries.mapValues(answer)
         of_model.guest.put("answers", answers)
 
 
@@ -346,9 +365,9 @@ def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
     return opened
 
 
-def _in_messages(frame: DataFrame) -> Table:
+def _in_messages(frame: DataFrame, units: Units | None = None) -> Table:
     """Table message number -> float64 (rows, m): rows cut by their global number, whatever blocks they lie in."""
-    return prepare_rows(frame).mapReducePartitions(_cut, operator.add).mapValues(_put_together)
+    return prepare_rows(frame, units).mapReducePartitions(_cut, operator.add).mapValues(_put_together)
 
 
 def _cut(blocks: Iterable[tuple[object, Block]]) -> Iterator[tuple[int, list[tuple[int, np.ndarray]]]]:

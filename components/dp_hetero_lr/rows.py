@@ -19,6 +19,7 @@ from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, encode_features
 
 from ..common.charges import PartyHome
 from ..common.frames import DataFrame, Table, block_starts, collect_column, feature_blocks, label_blocks
+from ..common.units import Units
 
 UNIT = 2.0**-FEATURE_FRACTION_BITS
 """Of the integers that stand for features."""
@@ -57,14 +58,16 @@ class Block(NamedTuple):
         return column[self.start : self.start + len(self.features)]
 
 
-def prepare_rows(frame: DataFrame, *, fit_intercept: bool = False, with_label: bool = False) -> Table:
-    """Table block key -> `Block`; an intercept column of ones is appended last."""
-    starts = block_starts(frame)
+def prepare_rows(
+    frame: DataFrame, units: Units | None = None, *, fit_intercept: bool = False, with_label: bool = False
+) -> Table:
+    """Table block key -> `Block` in these units, None for columns as they are; a column of ones is appended last."""
+    starts, counted = block_starts(frame), units or Units.as_they_are(len(frame.schema.columns))
 
     def encoded(blocks: Iterable[tuple[int, np.ndarray]]) -> Iterator[tuple[int, Block]]:
         for key, features in blocks:
             ones = np.ones((len(features), int(fit_intercept)))
-            yield key, Block(starts[key], encode_features(np.hstack([features, ones])))
+            yield key, Block(starts[key], encode_features(np.hstack([counted.applied(features), ones])))
 
     rows = feature_blocks(frame).mapPartitions(encoded, preserves_partitioning=True)
     return rows.join(label_blocks(frame), lambda block, labels: block._replace(labels=labels)) if with_label else rows

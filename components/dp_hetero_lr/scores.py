@@ -26,8 +26,8 @@ from ..common.charges import JobReference, PartyHome
 from ..common.federation import Context, Document, name_of, others
 from ..common.frames import DataFrame, Table, content_digest
 from ..protocols.score_counts import CountedLosses, CountedScores
-from .model import columns_of, has_intercept
-from .rows import Block, prepare_rows
+from .model import columns_of, has_intercept, units_of
+from .rows import Block, Units, prepare_rows
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,8 @@ def contexts_of_models(ctx: Context, models: int) -> list[Context]:
 
 def ask_scores(ctx: Context, frame: DataFrame, document: Document, step: float) -> list[Table]:
     """At the guest: for every model of the JSON model a table of joint scores z of every row."""
-    rows, columns = prepare_rows(frame, fit_intercept=has_intercept(document)), columns_of(document)
+    rows = prepare_rows(frame, units_of(document), fit_intercept=has_intercept(document))
+    columns = columns_of(document)
     contexts = contexts_of_models(ctx, len(columns))
     return [joint_score_blocks(of_model, rows, weights, step) for of_model, weights in zip(contexts, columns)]
 
@@ -101,12 +102,13 @@ class ScoreRelease(CountedScores):
     """A host's consent to show the guest its part of the scores of one table.
 
     A release is known by the weights *and* the rows: the same weights on features that a job has rescaled in between
-    are other equations. ``losses`` is its consent to show losses of trainings on the table, None where noise protects it.
+    are other equations, and so are they in other ``units``. ``losses`` is its consent to show losses of trainings on the table, None where noise protects it.
     """
 
     rows: int
     content: bytes
     losses: CountedLosses | None
+    units: Units | None = None
 
     @classmethod
     def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, key: str | None = None) -> ScoreRelease:
@@ -144,7 +146,7 @@ class ScoreRelease(CountedScores):
 
     def give(self, ctx: Context, frame: DataFrame, columns: Sequence[np.ndarray], step: float) -> None:
         """Send this host's part of the scores of every row by every model, rounded. The caller has counted them."""
-        rows = prepare_rows(frame)
+        rows = prepare_rows(frame, self.units)
         for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
             of_model.guest.put("scores", rounded_scores(rows, weights, self.home.key, step))
 
@@ -169,7 +171,8 @@ class ScoreRelease(CountedScores):
         return sum(map(self.is_new, set(map(self._digest, columns))))
 
     def _digest(self, weights: np.ndarray) -> str:
-        return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content).hexdigest()
+        units = b"" if self.units is None else self.units.tobytes()
+        return hashlib.sha256(np.ascontiguousarray(weights, dtype="<f8").tobytes() + self.content + units).hexdigest()
 
 
 def ask_consent(ctx: Context, rows: str) -> str:

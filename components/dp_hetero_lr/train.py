@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..common import provenance
 from ..common.charges import home_of, job_of, refuse_derived_labels
 from ..common.federation import Context, Document, check_roles, others
@@ -33,13 +35,13 @@ from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
 from .agreement import Facts, JointTable, OwnPart
-from .cross_product.protocol import CrossProduct
+from .cross_product.protocol import CrossProduct, first_targets
 from .labels import Relabelling, check_hosts_classes, equivalent_epsilon, privacy_and_classes
-from .model import PartyModel, guest_summary, host_summary, initial_weights
+from .model import PartyModel, guest_summary, host_summary, initial_weights, units_of
 from .noise import Noised, OwnNoise, noise_terms
 from .per_epoch.protocol import PerEpoch
 from .predict import check_scored_rows
-from .rows import labels_of, prepare_rows, refusal
+from .rows import Units, labels_of, prepare_rows, refusal
 from .scores import SHOWN, ScoreRelease, ask_consent, ask_scores
 from .settings import TrainSettings
 
@@ -71,6 +73,7 @@ class HeteroPreflight(Preflight):
     """What guest and hosts check alike, and keep.
 
     Attributes:
+        units: what the party counts its columns in, see `units_to_train_in`.
         rows: blocks of the training table.
         noise: the party's own, None without.
         bits: of its columns, see `size_bits`.
@@ -80,6 +83,7 @@ class HeteroPreflight(Preflight):
     train_data: DataFrame
     validate_data: DataFrame | None
     warm_start: Document | None
+    units: Units = field(init=False)
     rows: Table = field(init=False)
     noise: OwnNoise | None = field(init=False)
     bits: int = field(init=False)
@@ -95,9 +99,11 @@ class HeteroPreflight(Preflight):
         self.settings.check_noise(self.warm_start)
         self.check_table()
         agreement.check_warm_start(self.ctx, self.descent, self.warm_start)
+        self.units = units_to_train_in(self.settings, frame, self.warm_start)
+        self.units.check(frame)
         if self.validate_data is not None:
-            check_scored_rows(self.validate_data, frame.schema.columns.to_list())
-        self.rows = prepare_rows(frame, fit_intercept=fit_intercept, with_label=with_label)
+            check_scored_rows(self.validate_data, frame.schema.columns.to_list(), self.units)
+        self.rows = prepare_rows(frame, self.units, fit_intercept=fit_intercept, with_label=with_label)
         self.noise = OwnNoise.of(self.ctx, self.settings, frame, intercept=fit_intercept, has_target=with_label)
         self.bits = 0 if self.noise else agreement.size_bits(self.descent, self.rows, frame)
 
@@ -105,7 +111,7 @@ class HeteroPreflight(Preflight):
         """A fresh model, or one that goes on from ``warm_start``."""
         if self.warm_start is not None:
             return PartyModel.from_json(self.warm_start, self.settings, terms)
-        return fresh_model(self.ctx, self.settings, terms, self.train_data, fit_intercept)
+        return fresh_model(self.ctx, self.settings, terms, self.train_data, fit_intercept, self.units)
 
 
 @dataclass
@@ -197,7 +203,7 @@ class HeteroHostPreflight(HeteroPreflight):
     def check(self) -> Document:
         job = job_of(self.ctx)
         self.prepare(fit_intercept=False, with_label=False)
-        self.release = ScoreRelease.of(self.home, job, self.train_data, "train_data")
+        self.release = replace(ScoreRelease.of(self.home, job, self.train_data, "train_data"), units=self.units)
         shows_scores = self.settings.train_scores or self.validate_data is not None
         asks_values = self.settings.privacy != RECORD or shows_scores
         facts = {
@@ -209,7 +215,8 @@ class HeteroHostPreflight(HeteroPreflight):
         }
         self.few_valued = facts["few_valued"]
         if self.validate_data is not None:
-            self.validation = ScoreRelease.of(self.home, job, self.validate_data, "validate_data")
+            shown = ScoreRelease.of(self.home, job, self.validate_data, "validate_data")
+            self.validation = replace(shown, units=self.units)
             facts["validation_digest"] = alignment_digest(self.validate_data)
         return facts
 
@@ -240,6 +247,8 @@ def train_guest(
     checks.agree()
     terms, relabelling = checks.terms, checks.relabelling
     model = checks.start_model(terms, checks.descent.fit_intercept)
+    if warm_start is None:
+        start_at_mean(model, relabelling.labels)
     chosen_solver(terms, checks.noise).train_guest(ctx.sub_ctx("train"), checks.rows, model, relabelling)
     privacy, mode = checks.privacy.after(warm_start), relabelling.mode_that_ran
     document = model.to_json(privacy.to_json(mode))
@@ -306,12 +315,33 @@ def train_arbiter(ctx: Context, settings: TrainSettings) -> Document:
     return {"data": {"epochs_run": epochs_run}, "meta": {"epochs": settings.epochs, "he_param": settings.he_param}}
 
 
+def units_to_train_in(settings: TrainSettings, frame: DataFrame, warm_start: Document | None = None) -> Units:
+    """Of a warm start, or of the party's own rows; columns stay as they are where noise protects each record of them."""
+    if warm_start is not None:
+        return units_of(warm_start)
+    return Units.as_they_are(len(frame.schema.columns)) if settings.privacy == RECORD else Units.of(frame)
+
+
 def fresh_model(
-    ctx: Context, settings: TrainSettings, terms: TrainingTerms, frame: DataFrame, fit_intercept: bool
+    ctx: Context, settings: TrainSettings, terms: TrainingTerms, frame: DataFrame, fit_intercept: bool, units: Units
 ) -> PartyModel:
     header = frame.schema.columns.to_list()
     start = partial(initial_weights, settings.init_param, len(header), home_of(ctx).key, fit_intercept)
-    return PartyModel(settings, terms, header, [start(model) for model in range(terms.models)], fit_intercept)
+    model = PartyModel(settings, terms, header, [start(model) for model in range(terms.models)], fit_intercept)
+    model.units = units
+    return model
+
+
+def start_at_mean(model: PartyModel, labels: np.ndarray) -> None:
+    """At the guest, by default and without noise: the intercept starts at its best value where features say nothing.
+
+    So features whose own mean is not quite 0 have nothing of the labels' mean to unlearn.
+    """
+    settings, terms = model.settings, model.terms
+    asked = settings.optimizer is not None or settings.init_param["method"] != "zeros" or terms.noise is not None
+    if model.fit_intercept and not asked:
+        starts = terms.curvature * first_targets(labels, terms)[0].mean(axis=0)
+        model.columns = [np.append(column[:-1], start) for column, start in zip(model.columns, starts)]
 
 
 @dataclass
@@ -363,7 +393,8 @@ class HostFolds(Preflight):
         self.settings.refuse_folds()
         agreement.check_host(self.frame, self.settings.batch_size, None)
         self.release = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
-        facts = agreement.host_facts(self.frame, self.release, prepare_rows(self.frame))
+        rows = prepare_rows(self.frame, units_to_train_in(self.settings, self.frame))
+        facts = agreement.host_facts(self.frame, self.release, rows)
         self.few_valued = facts["few_valued"]
         return {**facts, "classes": self.settings.classes and list(self.settings.classes)}
 
@@ -375,7 +406,8 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_da
     checks.agree()
     privacy = checks.privacy
     for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
-        rows = prepare_rows(training, fit_intercept=descent.fit_intercept, with_label=True)
+        units = units_to_train_in(settings, training)
+        rows = prepare_rows(training, units, fit_intercept=descent.fit_intercept, with_label=True)
         relabelling = Relabelling(settings, labels_of(rows), privacy)
         bits = max([agreement.size_bits(descent, rows, training), *fold_ctx.hosts.get("mean_square_bits")])
         table = replace(checks.table, rows=training.shape[0], mean_square_bits=bits)
@@ -383,8 +415,9 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_da
         terms = agreement.training_terms(descent, table, epsilon, None, relabelling.rounds)
         for party in others(fold_ctx):
             party.put("terms", terms.to_wire())
-        model = fresh_model(fold_ctx, settings, terms, training, descent.fit_intercept)
+        model = fresh_model(fold_ctx, settings, terms, training, descent.fit_intercept, units)
         model.of_fold = True
+        start_at_mean(model, relabelling.labels)
         chosen_solver(terms).train_guest(fold_ctx.sub_ctx("train"), rows, model, relabelling)
         document = model.to_json(privacy.to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
@@ -402,11 +435,12 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: Document, cv_dat
         raise Refusal(refusal("This host"))
     remember_training(checks.release.home, checks.release.dataset, cv_data)
     for fold_ctx, (training, held_out) in folds_of(ctx, cv_data, folds):
-        rows = prepare_rows(training)
+        units = units_to_train_in(settings, training)
+        rows, checks.release = prepare_rows(training, units), replace(checks.release, units=units)
         bits = agreement.size_bits(descent, rows, training)
         fold_ctx.guest.put("mean_square_bits", bits)
         terms = agreement.accept_terms(fold_ctx.guest.get("terms"), settings, None, OwnPart.of(ctx, training, bits))
-        model = fresh_model(fold_ctx, settings, terms, training, fit_intercept=False)
+        model = fresh_model(fold_ctx, settings, terms, training, False, units)
         chosen_solver(terms).train_host(fold_ctx.sub_ctx("train"), rows, model, checks.release)
         checks.release.record(model.columns, "cross-validation")
         checks.release.give(fold_ctx.sub_ctx("predict"), held_out, model.columns, settings.score_step)

@@ -12,8 +12,9 @@ from fate_dp.privacy.ledger.policy import Policy
 
 from ..common.charges import Charges, home_of
 from ..common.federation import Context, Document, Federation, PartyId, own_party
-from ..common.frames import DataFrame, check_features
+from ..common.frames import DataFrame
 from ..common.preflight import Preflight, Refusal, about_settings
+from ..common.units import Units
 from ..common.vocabulary import ADAPTIVE, RECORD
 from ..protocols.noisy_rounds.party_tables import (
     REFUSAL,
@@ -26,7 +27,7 @@ from ..protocols.noisy_rounds.party_tables import (
 )
 from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .adaptive import ContributionStep, contribution_step
-from .models.registry import ModelSource, spec_of_job
+from .models.registry import ModelSource, input_count, spec_of_job
 from .models.spec import dimension
 from .relevance import first_layer
 from .round_terms import calibrated, charged_events, check_promise, guarantee_of, promise_of, round_terms, settled
@@ -44,10 +45,17 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
     return federation
 
 
-def check_table(frame: DataFrame | None, settings: TrainSettings) -> None:
-    """Rows, labels 0 .. classes - 1 of at least two kinds, sound features."""
-    check_features(check_labelled_rows(frame, settings.records if settings.privacy == RECORD else None, "the shuffler"))
+def check_table(frame: DataFrame | None, settings: TrainSettings) -> Units:
+    """Rows, labels 0 .. classes - 1 of at least two kinds, sound features; returns the declared units of the columns."""
+    checked = check_labelled_rows(frame, settings.records if settings.privacy == RECORD else None, "the shuffler")
+    columns = checked.schema.columns.to_list()
+    unknown = next((name for name in settings.units or {} if name not in columns), None)
+    if unknown is not None:
+        raise Refusal.of("units", unknown, "a column of the tables")
+    found = Units.declared(settings.units, columns)
+    found.check(checked)
     check_labels(frame, settings.classes)
+    return found
 
 
 def check_module(policy: Policy, name: str) -> None:
@@ -83,6 +91,7 @@ class HomoNNDataAgreement(HomoNNAgreement):
     """The same at a data party, with its own model and ledger."""
 
     source: ModelSource
+    units: Units
     charges: Charges
 
 
@@ -101,6 +110,7 @@ class HomoNNTables(Preflight):
     settings: TrainSettings = field(init=False)
     federation: Federation = field(init=False)
     source: ModelSource | None = None
+    units: Units | None = None
     facts: Document = field(default_factory=dict)
 
     def check(self) -> Document:
@@ -115,13 +125,16 @@ class HomoNNTables(Preflight):
                     "This party was given a table, but it holds no data in this training; keep its reader out."
                 )
             return {}
-        check_table(frame, settings)
+        self.units = check_table(frame, settings)
         assert frame is not None
         policy = home_of(self.ctx).policy
         check_module(policy, settings.model["name"])
         columns = frame.schema.columns.to_list()
         spec = spec_of_job(settings, len(columns))
         source = self.source = ModelSource.of(spec, settings.loss, policy.model_modules, settings.class_factors)
+        with about_settings():
+            # A module that no record may be trained with is refused here, and not by a round of its own.
+            source.gradients().probe((input_count(spec),))
         self.facts = {
             "columns": columns,
             "dimension": dimension(source.module()),
@@ -173,9 +186,13 @@ class HomoNNConsent(Preflight):
         own = {name: agreed[name] for name in ("own_noise", "own_sampling")}
         noised = replace(terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]), **own)
         chosen, terms = settled(settings, noised)
-        source, promise = self.tables.source, promise_of(settings, terms, step, federation.ids)
+        source, units, promise = (
+            self.tables.source,
+            self.tables.units,
+            promise_of(settings, terms, step, federation.ids),
+        )
         check_told({"promise": promise}, agreed)
-        if source is None:
+        if source is None or units is None:
             self.agreement = HomoNNAgreement(chosen, federation, terms, promise, step)
             return {}
         me, facts, records = own_party(self.ctx), self.tables.facts, agreed["client_records"]
@@ -186,5 +203,5 @@ class HomoNNConsent(Preflight):
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(charged_events(settings, personal, step=step))
-        self.agreement = HomoNNDataAgreement(chosen, federation, terms, promise, step, source, charges)
+        self.agreement = HomoNNDataAgreement(chosen, federation, terms, promise, step, source, units, charges)
         return {}

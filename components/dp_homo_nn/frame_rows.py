@@ -21,6 +21,7 @@ from fate_dp.privacy.mechanisms.sampling import poisson_sample
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.frames import DataFrame, feature_blocks, label_blocks
+from ..common.units import Units
 from ..protocols.noisy_rounds.contribution import joint_clip, with_indicators
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec, load_flat
@@ -85,9 +86,9 @@ class FrameRows:
     #: Nobody else can repeat the samples: the key comes from the operating system's entropy and stays here.
     private = True
 
-    def __init__(self, frame: DataFrame, source: ModelSource) -> None:
+    def __init__(self, frame: DataFrame, source: ModelSource, units: Units) -> None:
         self._source, self._key, self._rows = source, os.urandom(KEY_BYTES), frame.shape[0]
-        prepared = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, spec=source.spec()))
+        prepared = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, spec=source.spec(), units=units))
         self._blocks = prepared.repartition(max(1, min(prepared.num_partitions, -(-self._rows // ROWS_PER_PARTITION))))
         self._sizes = sorted(self._blocks.mapValues(_size).collect())
         self._uses, self._orders = 0, SecretOrders(self._rows)
@@ -149,8 +150,8 @@ class FrameRows:
         return places
 
 
-def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec) -> Block:
-    return model_inputs(spec, features), labels.astype(np.int64)
+def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec, units: Units) -> Block:
+    return model_inputs(spec, units.applied(features)), labels.astype(np.int64)
 
 
 def _size(block: Block) -> int:

@@ -21,7 +21,7 @@ from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
-from .models.spec import dimension, load_flat
+from .models.spec import dimension, load_flat, trained
 from .pooled_convolution import PooledConvolution
 from .record_arithmetic import (
     MAX_AT_ONCE,
@@ -71,7 +71,7 @@ class LayeredModule:
             layers.append(ours)
             widest = max(widest, ours.width, found[0].numel())
         parameters = [id(parameter) for ours in layers for parameter in ours.parameters]
-        if sorted(parameters) != sorted(map(id, module.parameters())):
+        if sorted(parameters) != sorted(map(id, trained(module))):
             return None
         return cls(module, layers, min(most_records, max(MIN_BLOCK, BLOCK_VALUES // widest)))
 
@@ -172,8 +172,8 @@ def check_independent(module: nn.Module) -> nn.Module:
     read torch's global generator, which FATE seeds alike at every party. A module that mixes records in a way of its
     own is caught by ``RecordGradients``, which compares a record alone with the same record in company.
     """
-    if not any(True for _ in module.parameters()):
-        raise InvalidArgument("The module has no parameters, so there is nothing to train.")
+    if not trained(module):
+        raise InvalidArgument("The module has no parameters that require a gradient, so there is nothing to train.")
     for name, layer in module.named_modules():
         named = f"Layer {name} ({type(layer).__name__})" if name else f"The module ({type(layer).__name__})"
         if isinstance(layer, MIXING) or (isinstance(layer, _NormBase) and layer.track_running_stats):
@@ -215,7 +215,7 @@ class RecordGradients:
     ) -> None:
         self.loss = checks.choice("loss", loss, tuple(LOSSES))
         check_independent(module)
-        self._module = deepcopy(module).eval().requires_grad_()
+        self._module = deepcopy(module).eval()
         self._layered: LayeredModule | None = None
         self._probed: Sequence[int] | None = None
         self._class_factors = None if class_factors is None else torch.tensor(class_factors, dtype=torch.float64)
@@ -274,7 +274,7 @@ class RecordGradients:
     def _blocks(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> Iterator[list[Part]]:
         """The parts of the gradients, block by block."""
         records, targets = _checked_records(features, labels)
-        self._probe(records.shape[1:])
+        self.probe(records.shape[1:])
         self._load(weights)
         block = MAX_AT_ONCE if self._layered is None else self._layered.block
         for start in range(0, len(records), block):
@@ -303,14 +303,15 @@ class RecordGradients:
     def _one_by_one(self, features: Tensor, labels: Tensor, usable: Tensor) -> Tensor:
         """float64 (n, d): gradients of records that never meet in a call."""
         rows = torch.zeros(len(features), self.dimension, dtype=torch.float64)
-        parameters = list(self._module.parameters())
+        parameters = trained(self._module)
         with one_thread():
             for place in torch.nonzero(usable).flatten().tolist():
                 # A copy, so that every record stands in memory of the same alignment.
                 record, label = features[place : place + 1].clone(), labels[place : place + 1].clone()
                 loss = LOSSES[self.loss](self._module(record), label).sum()
                 parts = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-                rows[place] = torch.cat([part.flatten() for part in parts])
+                # Zeros that stand for a layer that no output depends on require a gradient themselves.
+                rows[place] = torch.cat([part.detach().flatten() for part in parts])
         return rows
 
     def _joined(self, parts: Sequence[Part]) -> np.ndarray:
@@ -319,7 +320,7 @@ class RecordGradients:
             rows[:, part.start : part.start + part.count] = part.rows()
         return rows.numpy()
 
-    def _probe(self, shape: Sequence[int]) -> None:
+    def probe(self, shape: Sequence[int]) -> None:
         """Choose how to differentiate, on made-up records and weights, and see that it is sound; once for a shape.
 
         Modules that mix records in ways that no list of layers shows are refused. The exact way must agree with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,22 +13,16 @@ import numpy as np
 
 from ..common.charges import home_of
 from ..common.federation import Context, Document
-from ..common.frames import (
-    TEST_SET,
-    DataFrame,
-    check_features,
-    feature_blocks,
-    prediction_frame_of,
-    require_rows,
-    with_details,
-)
+from ..common.frames import TEST_SET, DataFrame, feature_blocks, prediction_frame_of, require_rows, with_details
 from ..common.preflight import Refusal
+from ..common.units import Units
 from ..protocols.noisy_rounds.party_tables import POOLED, in_words, promised_facts
+from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.noisy_rounds.training import RoundsRun
 from .agreement import HomoNNAgreement, check_module
 from .models.registry import ModelSource, model_inputs
 from .models.spec import ModelSpec
-from .round_terms import BY_PARTY
+from .round_terms import BY_PARTY, noise_of_mean
 from .settings import TrainSettings
 
 TRUSTED = {
@@ -40,6 +35,10 @@ MECHANISMS = {
     "local": "clipped sums of Poisson samples, discrete Gaussian noise at each party",
     "shuffle": "Duchi's l2 sampler on one clipped gradient per record and epoch, shuffled",
 }
+
+
+MOST_NOISE = 0.5
+"""Of which models still told classes apart that differ plainly."""
 
 
 @dataclass
@@ -86,8 +85,17 @@ def summary_of(agreement: HomoNNAgreement, course: HomoNNCourse) -> Document:
         **course.to_json(),
         "parties with data": terms.clients,
         "drop-outs and colluding parties tolerated": terms.max_dropouts,
+        "what outweighs the data": _outweighing(terms, settings),
         "warning": terms.delta_warning() or "none",
     }
+
+
+def _outweighing(terms: RoundTerms, settings: TrainSettings) -> str:
+    """One line from public numbers: whether noise decides more than records do, whose gradients are no longer than the clip."""
+    noise = noise_of_mean(terms) * settings.step_factor * math.sqrt(terms.dimension / terms.rounds)
+    if noise < MOST_NOISE:
+        return "nothing"
+    return f"the noise: that of the mean over all rounds is {noise:.2g} clips long, all {terms.dimension} parameters together"
 
 
 def _optimizer(optimizer: Mapping[str, Any]) -> str:
@@ -117,6 +125,7 @@ def to_json(
             "size": len(weights),
         },
         "header": list(header),
+        "units": Units.declared(settings.units, header).to_json(),
         "loss": settings.loss,
     }
     meta = {**settings.to_json(), "labels": list(range(spec.classes)), "privacy": privacy}
@@ -129,6 +138,12 @@ def spec_of(document: Document) -> ModelSpec:
     if estimator is None:
         raise Refusal(f"The {document['meta']['role']} of the training holds no model; predict at guest and hosts.")
     return ModelSpec(**estimator["model"])
+
+
+def units_of(document: Document) -> Units:
+    """Of the columns; a model of an earlier version takes them as they are."""
+    estimator = document["data"]["estimator"]
+    return Units.from_json(estimator.get("units"), len(estimator["header"]))
 
 
 def weights_of(document: Document) -> np.ndarray:
@@ -147,7 +162,7 @@ def predict_party(ctx: Context, document: Document, frame: DataFrame) -> DataFra
     require_rows(frame)
     if list(frame.schema.columns) != document["data"]["estimator"]["header"]:
         raise Refusal("The table's columns must be those of the model in their order.")
-    check_features(frame)
+    units_of(document).check(frame)
     return prediction_frame(ctx, frame, document, TEST_SET)
 
 
@@ -158,15 +173,23 @@ def prediction_frame(ctx: Context, frame: DataFrame, document: Document, dataset
     """
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
     weights, meta = weights_of(document), document["meta"]
-    score = partial(_scored, source=source, weights=weights, classes=meta["labels"], threshold=meta["threshold"])
+    units = units_of(document)
+    score = partial(
+        _scored, source=source, units=units, weights=weights, classes=meta["labels"], threshold=meta["threshold"]
+    )
     return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
 
 
 def _scored(
-    features: np.ndarray, source: ModelSource, weights: np.ndarray, classes: Sequence[int], threshold: float
+    features: np.ndarray,
+    source: ModelSource,
+    units: Units,
+    weights: np.ndarray,
+    classes: Sequence[int],
+    threshold: float,
 ) -> tuple[list, list, list]:
     """Scores, results and details of a block: three lists."""
-    probabilities = source.gradients().scores(weights, model_inputs(source.spec(), features))
+    probabilities = source.gradients().scores(weights, model_inputs(source.spec(), units.applied(features)))
     if len(classes) == 2:
         scores, results = probabilities[:, 1], probabilities[:, 1] > threshold
     else:

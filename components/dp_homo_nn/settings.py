@@ -1,6 +1,6 @@
 """Parameters of dp_homo_nn, each by itself and together. No FATE in here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -104,6 +104,17 @@ def client_weights(value: object) -> dict[str, Any]:
     return {str(party): number(f"client_weights.{party}", weight, above=0) for party, weight in value.items()}
 
 
+def units(value: object) -> dict[str, list[float]]:
+    """Public units of columns by name: the usual value and the usual deviation from it, never figures of private records."""
+    if not isinstance(value, dict) or not value or not all(isinstance(pair, (list, tuple)) for pair in value.values()):
+        raise Refusal.of("units", value, "a mapping of columns to [usual value, usual deviation]")
+    found = {str(name): [number(f"units.{name}", each) for each in pair] for name, pair in value.items()}
+    wrong = next((name for name, pair in found.items() if len(pair) != 2 or not 2.0**-100 <= pair[1] <= 2.0**100), None)
+    if wrong is not None:
+        raise Refusal.of(f"units.{wrong}", found[wrong], "the usual value and the usual deviation, above 0")
+    return found
+
+
 def party_epsilons(value: object) -> dict[str, float]:
     """Epsilon of single data parties by party id, public as all parameters, so never chosen by what their records are."""
     return _by_party("party_epsilons", value, "numbers above 0")
@@ -202,6 +213,12 @@ class TrainSettings:
         at_least=2,
         at_most=MAX_CLASSES,
         note="Number of classes; labels are the whole numbers below it.",
+    )
+    units: Mapping[str, Sequence[float]] | None = parameter(
+        "public units of columns by name, [usual value, usual deviation]: the model is trained on (x - value) / deviation; "
+        "None means columns as they are, which should be of size 1",
+        None,
+        check=units,
     )
     class_weights: Mapping[str, Any] | None = parameter(
         "weights of rare classes: prior (public probability of each class) and maximum of a weight, which is what noise may "

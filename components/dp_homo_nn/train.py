@@ -168,7 +168,7 @@ class HomoNNMember:
     def __init__(self, agreement: HomoNNDataAgreement, frame: DataFrame, position: int) -> None:
         self._agreement, self._position, self._terms = agreement, position, agreement.terms
         self.charges = agreement.charges
-        self._rows = FrameRows(frame, agreement.source)
+        self._rows = FrameRows(frame, agreement.source, agreement.units)
         self._client = Client(self._rows, self._terms, position=position)
         self._charged = ChargedRounds(agreement.settings, agreement.terms.at(position))
 

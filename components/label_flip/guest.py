@@ -60,13 +60,11 @@ class Flips:
         """
         classes = list(self.classes)
         found = frames.distinct_labels(frame, limit=len(classes))
-        if len(found) > len(classes):
-            raise ValueError(
-                f"The labels take more values than the declared classes {classes}; they look continuous. Numbers need bounds, "
-                "such as [-3, 3]; if they are classes, list all of them, such as classes=[0, 1, 2, 3]."
-            )
         if not found <= set(classes):
-            raise ValueError(f"A label lies outside the declared classes {classes}.")
+            raise ValueError(
+                f"A label is none of the classes {classes}; list all label values, such as classes=[0, 1, 2, 3], or give "
+                "bounds, such as [-3, 3], where labels are numbers."
+            )
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
         """Table of flipped label values, block by block; pure, so a recomputed block gets the same flips."""

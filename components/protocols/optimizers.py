@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 MAX_PENALTY = 1e6
 ROWS_PER_FEATURE = 10
 ROWS_PER_FEATURE_OF_FEW_VALUES = 40
-# Errors shrink by e to minus this, to less than a hundredth, in the epochs of a training.
-SETTLING = 5.0
+# Errors shrink by e to minus this in the epochs of a training, and what they add to the loss to less than a hundredth.
+SETTLING = 2.5
 
 
 class PartyOptimizer:
@@ -135,22 +135,22 @@ def default_optimizer(
     records: int,
     features: int,
     epsilon: float,
-    sigmoid: str = "taylor",
     family: str = "binomial",
     *,
     epochs: int,
     batches: int = 1,
     classes: int = 2,
 ) -> Document:
-    """Optimiser settings in FATE's format, from public numbers alone, for standardised features.
+    """Optimiser settings in FATE's format, from public numbers alone, for features of mean square 1.
 
-    - alpha = 1.5 m / (n s^2), s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the signal in the
-      labels by s, the chance to keep a label less that to become a given other one, and leave the noise, so the best
-      ridge penalty, noise over signal variance, grows by its inverse square. With two classes s is 1 - 2q = tanh(epsilon / 2).
-      With more it is that of each class against the rest. The factor was chosen by cross-validation against flipped
-      labels, see bench/label_dp.py; 1 to 3 do about as well. With the exact sigmoid it is 1 (chosen in the same way;
-      0.75 does as well), and for linear regression, where it is right
-      if features explain half of the variance.
+    - alpha = (1/8 + 3/2 (1 - s)^(3/2) / s^2) m / n, s = (e^epsilon - 1) / (e^epsilon + k - 1): flips among k classes scale the
+      signal in the labels by s, the chance to keep a label less that to become a given other one, and leave their variance.
+      With two classes s is 1 - 2q = tanh(epsilon / 2), with more it is that of each class against the rest. The best
+      penalty is the variance that features do not explain over that of a weight, m (1 / (s^2 R^2) - 1) / (4 n) were weights
+      alike and R^2 the part that they explain. Few flips take R^2 to be 2/3: too much of a penalty costs far more than too
+      little where columns are correlated and small directions count. Many take it to be 1/6, since then no more than the
+      main directions can be learned; chosen by cross-validation against flipped labels, see bench/label_dp.py and
+      bench/defaults.py. For linear regression alpha is m / (n s^2), which is right if features explain half of the variance.
     - learning rate = 1 / L, L = m / 4 + alpha: the quadratic loss of m standardised features curves by L at most, so
       plain gradient descent at this rate never overshoots. Linear regression has m in place of m / 4.
     - Nesterov's momentum (1 - r) / (1 + r). With r^2 = alpha / L, the best one for a loss that curves by alpha at least,
@@ -166,10 +166,10 @@ def default_optimizer(
     Here n is ``records``, m ``features`` of all parties with the intercept, and k ``classes`` that labels are flipped among
     at ``epsilon`` (nats; infinity without flips). ``batches`` are of an epoch.
     """
-    gaussian = family == "gaussian"
-    signal = max(flipped_signal(epsilon, classes) ** 2, 1 / MAX_PENALTY)
-    factor = 1.0 if gaussian or sigmoid == "exact" else 1.5
-    alpha = min(MAX_PENALTY, factor * features / records / signal)
+    gaussian, kept = family == "gaussian", flipped_signal(epsilon, classes)
+    signal = max(kept**2, 1 / MAX_PENALTY)
+    factor = 1 / signal if gaussian else 0.125 + 1.5 * (1 - kept) ** 1.5 / signal
+    alpha = min(MAX_PENALTY, factor * features / records)
     curvature = (features if gaussian else features / 4) + alpha
     return {
         "method": "sgd",
@@ -268,6 +268,10 @@ def refuse_divergence(state: str | None) -> None:
 
 def in_words(converged: bool, losses: Sequence[float]) -> str:
     """For a summary: whether training converged, and if not, by how much the loss still changed; without losses nobody knows."""
+    if converged and losses and abs(losses[0] - losses[-1]) < 20 * SETTLED:
+        return (
+            f"the loss settled, but changed by {abs(losses[0] - losses[-1]):.2g} in all, hardly more than can be told"
+        )
     if converged:
         return "yes"
     if not losses:

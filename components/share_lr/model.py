@@ -1,12 +1,13 @@
 """One party's model: the weights where they are opened, a share of them where nobody may know them, else neither."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..common.federation import Document
 from ..common.provenance import LabelPrivacy
-from ..protocols.joined_tables import MEMBERSHIP, Alignment
+from ..protocols.joined_tables import MEMBERSHIP, Alignment, feature_names
 from ..protocols.optimizers import in_words
 from ..protocols.score_counts import NOT_SHOWN
 from .scoring import KEPT_BITS, UNITS_OF_WEIGHTS
@@ -54,7 +55,8 @@ class JoinedModel:
         estimator = {
             "param": None if shared or weights is None else self._param(weights),
             "fit_intercept": self.fit_intercept,
-            "header": list(self.header),
+            "header": self._names("host" if privacy is None else "guest"),
+            "public_header": list(self.header),
             "own_columns": list(self.own_columns),
             "end_epoch": progress.epochs_run,
             "is_converged": progress.converged,
@@ -86,6 +88,8 @@ class JoinedModel:
             header, own_columns, fit_intercept, run, origin = (
                 estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
             )
+            # An earlier version knew all columns by number.
+            header = estimator.get("public_header", header)
             weights: np.ndarray | None
             if reveal == "nobody":
                 weights = np.array([int(share) for share in estimator["weight_shares"]], dtype=object)
@@ -96,6 +100,11 @@ class JoinedModel:
         if reveal not in SEES or weights is not None and len(weights) != len(header) + int(fit_intercept):
             raise ValueError("input_model does not have one weight for each of its columns; share_lr did not write it.")
         return cls(tuple(header), tuple(own_columns), family, fit_intercept, reveal, run, origin, weights)
+
+    def _names(self, role: str) -> list[str]:
+        """The columns as a reader at this party knows them: its own by their names, the other party's by number."""
+        own = dict(zip(feature_names(role, len(self.own_columns)), self.own_columns))
+        return [own.get(name, name) for name in self.header]
 
     def _param(self, weights: np.ndarray) -> Document:
         # Below 2^50 in magnitude: float64 holds them exactly.
@@ -127,8 +136,15 @@ def guest_summary(
         "epsilon of the labels (nats, unit label, replace-one)": privacy.epsilon if privacy.private else "infinity",
         "family": settings.training.family,
         "converged": in_words(progress.converged, progress.losses),
-        "last loss": progress.losses[-1] if progress.losses else NOT_SHOWN,
+        **_last_loss(settings.training.family, progress.losses),
     }
+
+
+def _last_loss(family: str, losses: Sequence[float]) -> Document:
+    """Of numbers it is half the mean squared error less that of weights 0, which would tell of the labels that matched."""
+    if family == "binomial":
+        return {"last loss": losses[-1] if losses else NOT_SHOWN}
+    return {"half the mean squared error that the model explains": -losses[-1] if losses else NOT_SHOWN}
 
 
 def host_summary(alignment: Alignment, model: JoinedModel, progress: Progress) -> Document:

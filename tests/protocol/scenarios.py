@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -381,18 +382,24 @@ def train(
         frame_at(ctx, tables, partitions, label_type),
         frame_at(ctx, validation or {}, partitions, label_type),
     )
-    scored = None
+    scored, begun, at_mean = None, [], stage.start_at_mean
+
+    def noted(model, labels):
+        at_mean(model, labels)
+        begun.append(model.columns)
+
     if role_of(ctx) == "guest":
-        model, scored = stage.train_guest(ctx, settings, frame, valid, start)
+        with mock.patch.object(stage, "start_at_mean", noted):
+            model, scored = stage.train_guest(ctx, settings, frame, valid, start)
     elif role_of(ctx) == "host":
         model = stage.train_host(ctx, settings, frame, valid, start)
     else:
         model = stage.train_arbiter(ctx, settings)
+    if frame is not None and not begun:
+        begun = [[start_weights(ctx, frame, settings.init_param, at) for at in range(len(estimators_of(model)))]]
     return {
-        "start": None if frame is None else start_weights(ctx, frame, settings.init_param),
-        "starts": None
-        if frame is None
-        else [start_weights(ctx, frame, settings.init_param, at) for at in range(len(estimators_of(model)))],
+        "start": begun[0][0] if begun else None,
+        "starts": begun[0] if begun else None,
         "model": model,
         "scored": None if scored is None else scored.as_pd_df(),
         "summary": summary(ctx),

@@ -27,6 +27,9 @@ MODEL = {
 RETRAINED = {**MODEL, HOST: (FIRST, [*MODEL[HOST][1][:7], -1.5], None)}
 # Its columns are some of those of the models above.
 NARROWER = {**MODEL, HOST: (FIRST[:6], MODEL[HOST][1][:6], None)}
+# A host's columns of a unit of their own, off centre, the first of them called like one of the guest's.
+UNIT = 2.0**24
+ALIKE = {GUEST: (["a", "own_b"], *MODEL[GUEST][1:]), HOST: (FIRST, [each / UNIT for each in MODEL[HOST][1]], None)}
 DIVERGED = {**MODEL, HOST: (FIRST, [2.0**20, *MODEL[HOST][1][1:]], None)}
 
 
@@ -55,6 +58,8 @@ def document(party, model, family):
     columns, weights, intercept = model[party]
     param = {"coef_": [[weight] for weight in weights], "intercept_": None if intercept is None else [intercept]}
     estimator = {"param": param, "fit_intercept": intercept is not None, "header": columns}
+    if model == ALIKE and party == HOST:
+        estimator["units"] = {"centre": [3 * UNIT] * len(columns), "scale": [UNIT] * len(columns)}
     return {"data": {"estimator": estimator}, "meta": {"family": family, "labels": [0, 1], "threshold": 0.5}}
 
 
@@ -111,6 +116,12 @@ def send_more_rows_than_announced(ctx, earlier, asked, key):
 
 FIVE, FIVE_OTHERS = table(5, h=0.0), table(5, seed=1, person="somebody else")
 ZEROS = table(5).assign(**dict.fromkeys([*OWN, *FIRST], 0.0))
+OF_A_UNIT = table(5, columns=["a", "own_b"]).assign(
+    **{
+        name: UNIT * (3 + column)
+        for name, column in table(5, ["10000.a", *FIRST[1:]], seed=4)[["10000.a", *FIRST[1:]]].items()
+    }
+)
 LABELLED = table(7, seed=2, columns=[*SECOND, "own_b", *FIRST, "own_a"]).assign(y=[0, 1, 1, 0, 1, 0, 0])
 MANY = table(80, seed=3, columns=[*OWN, *SECOND])
 GAUSSIAN = {**MODEL, GUEST: (OWN, MODEL[GUEST][1], None)}
@@ -129,6 +140,7 @@ def scenarios(key) -> dict:
         "five": asks(FIVE, key=key, home="five"),
         "five retrained": asks(FIVE, key=key, model=RETRAINED, home="five"),
         "five others": asks(FIVE_OTHERS, key=key, partitions=3),
+        "alike": asks(OF_A_UNIT, model=ALIKE),
         "zeros": asks(ZEROS, key=key, partitions=1),
         "two hosts": asks(LABELLED, TWO_HOSTS),
         "many": asks(MANY, ONLY_SECOND, partitions=4, model=GAUSSIAN, family="gaussian"),
@@ -173,6 +185,13 @@ DETAILS = {
     "hosts interleaved": "From 'y1' on, the table has other columns than host 10000 and host 10001",
     "value missing": "Feature 'd' must be finite numbers",
 }
+
+
+def test_columns_of_guest_and_host_may_be_called_alike_and_have_any_unit(runs):
+    of_host = (OF_A_UNIT[["10000.a", *FIRST[1:]]].to_numpy() / UNIT - 3) @ MODEL[HOST][1]
+    scored = runs["alike"][GUEST].value["scored"]["predict_score"]
+    expected_scores = probabilities(expected(OF_A_UNIT, [GUEST], ALIKE) + of_host)
+    np.testing.assert_allclose(scored, expected_scores.reindex(scored.index), atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +311,7 @@ def test_the_guest_gets_a_count_a_hash_of_names_and_packed_scores(runs, key):
     outcome = runs["five"][GUEST]
     assert names(outcome.received) == {("host", "preflight"), ("arbiter", "preflight"), ("host", "answers")}
     facts = next(report["facts"] for report in received(runs, "five", GUEST, "preflight") if report["facts"])
-    assert set(facts) == {"features", "header_digest", "rows_left", "models"} and (
+    assert set(facts) == {"features", "header_digest", "scales", "rows_left", "models"} and (
         facts["features"],
         facts["models"],
     ) == (8, 1)

@@ -36,11 +36,15 @@ from .scenarios import Scenario, assert_refused, play
 
 THREE = tables(classes=3)
 RARE = rare_tables()
+LARGE_UNITS = {
+    party: table.assign(x0=table["x0"] * 1e7 + 1e6, x1=table["x1"] / 1000) for party, table in TABLES.items()
+}
 RARE_TRAINING = {"rounds": 2, "batch_size": 1000, "records": 3000, "noise_multiplier": 2.5}
 # What is stated under add-or-remove counts for about twice as much under replace-one, which caps are held against.
 WIDE_CAP = dict.fromkeys(DATA, "default_dataset_cap: {epsilon: 20, delta: 1.0e-6}")
 # The four columns as an image of 2 x 2.
 TINY_PATCHES = {"input_shape": [1, 2, 2], "size": 2, "filters": 3, "pools": 1, "pictures": 10}
+MIXING_NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:mixing_net'}"
 NET = "model_modules: {net: 'tests.protocol.homo_nn_parties:small_net'}"
 
 
@@ -56,6 +60,7 @@ def on_derived(at, revised, tables=TABLES, **given):
 
 RAN = {
     "secure_sum": training(),
+    "units": training(LARGE_UNITS, units={"x0": [1e6, 1e7], "x1": [0, 0.001]}),
     "local": training(aggregation="local", partitions=1, label_type="float64"),
     # Slower steps, so that the answers' noise, which is large, stays well below what is learned.
     "shuffle": training(
@@ -107,6 +112,14 @@ REFUSED = {
         "policy.yaml of this party allows no model 'net'",
         UNTOLD,
     ),
+    "mixing": (
+        training(model={"name": "module:net"}, policies=dict.fromkeys(DATA, MIXING_NET)),
+        GUEST,
+        "Layer 0 (BatchNorm1d) computes over the batch",
+        None,
+    ),
+    "unit of no column": (training(units={"z": [0, 1]}), GUEST, "units must be a column of the tables, got 'z'", None),
+    "large columns": (training(LARGE_UNITS), GUEST, "Feature 'x0' reaches a magnitude of 1.04858e+06", UNTOLD),
     "other batch": (training(batch_size=300), GUEST, "batch_size must be at most records, 270", None),
     "few records": (training(records=100), HOST, "this party alone has 120.", "got 100, fewer than that party has"),
     "no table": (training({party: TABLES[party] for party in (GUEST, HOST)}), SECOND_HOST, "no train_data", None),
@@ -188,7 +201,7 @@ def test_all_data_parties_hold_the_same_model_and_others_none(runs, name):
         assert value(runs, name, party)["model"]["data"] == {"estimator": None}
 
 
-@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("local", 0.7)])
+@pytest.mark.parametrize("name, least", [("secure_sum", 0.8), ("units", 0.8), ("local", 0.7)])
 def test_the_model_learns(runs, name, least):
     """Guessing is right for half of 270 records, give or take 0.03. Noise is fresh in every run, hence the room: in
     simulations of such trainings with as much noise, 0.96 are right, give or take 0.015."""

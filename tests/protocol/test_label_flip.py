@@ -154,7 +154,7 @@ REFUSED = {
     "guest without label": (on(changed(y=None)), "no label column"),
     "continuous labels": (
         on(changed(y=lambda labels: labels + TABLES[GUEST]["x0"]), label_type="float64"),
-        "look continuous",
+        "list all label values",
     ),
     "undeclared source": (on(TABLES, declared=False), "is not declared at the guest"),
     "source of another column": (on(TABLES, source="experiment/train/income"), "must end with the label column 'y'"),
@@ -167,7 +167,7 @@ REFUSED = {
         on(changed(y=lambda labels: labels.where(labels.index != 3, np.nan)), label_type="float64"),
         "A label is missing",
     ),
-    "label outside the classes": (on(changed(y=lambda labels: 2 * labels)), "outside the declared classes [0.0, 1.0]"),
+    "label outside the classes": (on(changed(y=lambda labels: 2 * labels)), "none of the classes [0.0, 1.0]"),
     "text labels": (on(changed(y=lambda labels: labels.map({0: "no", 1: "yes"})), label_type="str"), "must be numeric"),
     "no rows": (on({party: table.head(0) for party, table in TABLES.items()}), "no ids in common"),
     "two guests": (on(TABLES, parties=(GUEST, ("guest", "9998"), HOST)), "2 guests"),

@@ -70,7 +70,7 @@ REFUSED = {
     "corrected": "",
     "outside": "A label lies outside the declared bounds [-3, 3].",
     "beyond the cap": "cap is 8",
-    "without bounds": "they look continuous. Numbers need bounds",
+    "without bounds": "or give bounds, such as",
     "true numbers": "",
 }
 TOLD = {"outside": UNTOLD, "without bounds": UNTOLD, "beyond the cap": f"{REFUSAL} {CHANGED_BY_OPERATOR}"}
@@ -130,7 +130,12 @@ def test_the_regression_is_the_plaintext_twins_and_finds_the_line(runs):
     order = outcome["order"]
     parts = [features_of(TABLES[party].set_index("id").loc[order]) for party in PAIR]
     settings = TrainingSettings(optimizer=model["meta"]["optimizer_param"], epochs=60, family="gaussian")
-    twin = train_plaintext(parts, noisy_table["y"].loc[order].to_numpy(), settings, [np.zeros(4), np.zeros(2)])
+    twin = train_plaintext(
+        parts,
+        noisy_table["y"].loc[order].to_numpy(),
+        settings,
+        [runs["trained"][party].value["start"] for party in PAIR],
+    )
     for party, expected in zip(PAIR, twin.weights):
         np.testing.assert_allclose(weights(runs["trained"], party), expected, atol=1e-6)
     found = np.concatenate([weights(runs["trained"], GUEST)[:3], weights(runs["trained"], HOST)])

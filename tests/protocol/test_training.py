@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from fate_dp.components.common.units import Units
 from fate_dp.components.dp_hetero_lr.settings import TrainSettings
-from fate_dp.components.protocols.optimizers import Convergence
+from fate_dp.components.protocols.optimizers import Convergence, default_optimizer
 from fate_dp.crypto.shared_descent import LOSS_DEVIATION
 from fate_dp.privacy.labels.flipback import Flipback, FlipbackSettings
 from tests.support.plaintext import TrainingSettings, train_plaintext
@@ -33,6 +34,8 @@ from .scenarios import (
 INIT = {"method": "kaiming", "fill_val": 0.0, "fit_intercept": True, "random_state": 3}
 STEP = TrainSettings().score_step
 SMALL = dict(tables=tables(rows=130, hosts=(4,)), public=True, init_param=INIT, tol=0, train_scores=False)
+# Of any number of epochs alike; by default, more of them come with more momentum.
+ALIKE = {"method": "sgd", "penalty": "l2", "alpha": 0.09, "optimizer_params": {"lr": 0.48}}
 BATCHES = {**SMALL, "epochs": 3, "batch_size": 40}
 FLIPPED = dict(tables=SMALL["tables"], labels_of="flip", init_param=INIT, tol=0, train_scores=False, epochs=5)
 TWO_HOSTS = {**SMALL, "tables": tables(rows=150, guest=5, hosts=(4, 3), seed=1), "epochs": 4}
@@ -65,20 +68,35 @@ def with_word(ctx, earlier, word, **arguments):
         return train(ctx, earlier, **arguments)
 
 
+def tables_of_any_unit() -> dict:
+    """The small tables with columns in other units, off centre."""
+    made = dict(SMALL["tables"])
+    for party, unit, off in ((GUEST, 1e-3, 7.0), (HOST, 1e6, -40.0)):
+        names = [name for name in made[party] if name.startswith("x")]
+        made[party] = made[party].assign(**{name: unit * (made[party][name] + off) for name in names[1:]})
+    return made
+
+
 REGRESSION = regression_tables()
+DEFAULTS = {**SMALL, "tables": tables_of_any_unit(), "init_param": TrainSettings().init_param, "epochs": 20}
 CANCER = dict(tables=breast_cancer_tables(), public=True, init_param=INIT, tol=0, epochs=30, train_scores=True)
 
 SCENARIOS = {
     "breast cancer": Scenario(train, CANCER),
+    "any unit": Scenario(train, {**DEFAULTS, "train_scores": True, "score_cap": 4}),
     "batches": Scenario(train, BATCHES, home="batches"),
     "batches again": Scenario(train, BATCHES, home="batches"),
-    "four epochs on three partitions": Scenario(train, {**SMALL, "epochs": 4, "partitions": 3}, home="epochs"),
-    "four epochs on one partition": Scenario(train, {**SMALL, "epochs": 4, "partitions": 1}, home="epochs"),
+    "four epochs on three partitions": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "partitions": 3}, home="epochs"
+    ),
+    "four epochs on one partition": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "partitions": 1}, home="epochs"
+    ),
     "two hosts": Scenario(train, TWO_HOSTS, BOTH),
-    "four epochs": Scenario(train, {**SMALL, "epochs": 4, "score_cap": 4}, home="epochs"),
-    "two epochs": Scenario(train, {**SMALL, "epochs": 2, "score_cap": 4}, home="epochs"),
+    "four epochs": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "score_cap": 4}, home="epochs"),
+    "two epochs": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "score_cap": 4}, home="epochs"),
     "two more epochs": Scenario(
-        train, {**SMALL, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "warm_start": "two epochs", "score_cap": 4}, home="epochs"
     ),
     "flip": Scenario(flip, dict(tables=SMALL["tables"], epsilon=0.8), (GUEST, HOST), home="flips"),
     "swap": Scenario(train, {**FLIPPED, "flipback": SWAP}, home="flips"),
@@ -140,22 +158,30 @@ SCENARIOS = {
         },
         (GUEST, HOST),
     ),
-    "per epoch": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
-    "per epoch again": Scenario(train, {**SMALL, "epochs": 2, "solver": "per_epoch", "partitions": 3}, home="epochs"),
+    "per epoch": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "solver": "per_epoch"}, home="epochs"),
+    "per epoch again": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 2, "solver": "per_epoch", "partitions": 3}, home="epochs"
+    ),
     "per epoch, batches": Scenario(train, {**BATCHES, "solver": "per_epoch"}, home="batches"),
     "per epoch, two hosts": Scenario(train, {**TWO_HOSTS, "solver": "per_epoch", "epochs": 1}, BOTH),
     "per epoch, swap": Scenario(train, {**FLIPPED, "flipback": SWAP, "solver": "per_epoch"}, home="flips"),
-    "per epoch, one": Scenario(train, {**SMALL, "epochs": 1, "solver": "per_epoch"}, home="epochs"),
+    "per epoch, one": Scenario(train, {**SMALL, "optimizer": ALIKE, "epochs": 1, "solver": "per_epoch"}, home="epochs"),
     "per epoch, one more": Scenario(
-        train, {**SMALL, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"}, home="epochs"
+        train,
+        {**SMALL, "optimizer": ALIKE, "epochs": 1, "solver": "per_epoch", "warm_start": "per epoch, one"},
+        home="epochs",
     ),
     "diverging": Scenario(
         train,
         {**SMALL, "optimizer": {"method": "sgd", "penalty": "none", "alpha": 0.0, "optimizer_params": {"lr": 30.0}}},
     ),
-    "converged by loss": Scenario(train, {**SMALL, "epochs": 4, "tol": 1e3, "score_cap": 4}, home="epochs"),
+    "converged by loss": Scenario(
+        train, {**SMALL, "optimizer": ALIKE, "epochs": 4, "tol": 1e3, "score_cap": 4}, home="epochs"
+    ),
     "two epochs after it converged": Scenario(
-        train, {**SMALL, "epochs": 2, "warm_start": "converged by loss", "score_cap": 4}, home="epochs"
+        train,
+        {**SMALL, "optimizer": ALIKE, "epochs": 2, "warm_start": "converged by loss", "score_cap": 4},
+        home="epochs",
     ),
     "a word that nobody knows": Scenario(with_word, {**SMALL, "word": "perhaps"}, (GUEST, HOST)),
     "converged by weights": Scenario(train, {**SMALL, "tol": 1e3, "early_stop": "weight_diff"}),
@@ -280,6 +306,22 @@ def test_the_prediction_table_holds_the_scores_of_the_final_model(runs):
     assert (scored["predict_result"].astype(int) == (z > 0))[sure].all() and sure.mean() > 0.9
     assert set(scored["type"]) == {"train_set"}
     assert (scored["predict_result"].astype(int) == scored["label"].astype(int)).mean() > 0.95
+
+
+def test_by_default_columns_of_any_unit_are_trained_in_their_own(runs):
+    outcomes, made = runs["any unit"], DEFAULTS["tables"]
+    parts = [features_of(made[party]) for party in (GUEST, HOST)]
+    units = [Units.fitting(part.mean(axis=0), part.std(axis=0)) for part in parts]
+    labels = made[GUEST]["y"].to_numpy(float)
+    starts = [np.append(np.zeros(3), 4 * np.mean(labels - 0.5)), np.zeros(4)]
+    settings = TrainingSettings(default_optimizer(130, 8, np.inf, epochs=20), epochs=20)
+    found = train_plaintext([unit.applied(part) for unit, part in zip(units, parts)], labels, settings, starts).weights
+    for party, expected in zip((GUEST, HOST), found):
+        np.testing.assert_allclose(weights(outcomes, party), expected, atol=1e-6)
+    params = [model(outcomes, party)["data"]["estimator"]["param"] for party in (GUEST, HOST)]
+    z = sum(part @ np.ravel(param["coef_"]) + param["intercept_"] for part, param in zip(parts, params))
+    scored = outcomes[GUEST].value["scored"].set_index("id").loc[made[GUEST]["id"]]
+    np.testing.assert_allclose(scored["predict_score"].astype(float), 1 / (1 + np.exp(-z)), atol=STEP / 4 + 1e-6)
 
 
 def test_the_model_has_the_form_of_fates_own(runs):

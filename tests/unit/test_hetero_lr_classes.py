@@ -53,9 +53,10 @@ def test_the_signal_is_how_much_likelier_a_flip_shows_the_label_than_another_cla
     )
 
 
-def test_the_default_penalty_grows_by_the_inverse_square_of_the_signal():
-    two, four = (default_optimizer(846, 19, 2.0, epochs=100, classes=classes)["alpha"] for classes in (2, 4))
-    assert four / two == pytest.approx((math.tanh(1.0) / ((math.e**2 - 1) / (math.e**2 + 3))) ** 2)
+def test_the_default_penalty_grows_by_what_flips_take_of_each_class():
+    for classes, kept in ((2, math.tanh(1.0)), (4, (math.e**2 - 1) / (math.e**2 + 3))):
+        found = default_optimizer(846, 19, 2.0, epochs=100, classes=classes)["alpha"]
+        assert found == pytest.approx((1 / 8 + 1.5 * (1 - kept) ** 1.5 / kept**2) * 19 / 846)
 
 
 def test_two_classes_take_one_model_and_more_one_each():

@@ -336,3 +336,32 @@ def test_factors_of_extreme_sizes_give_a_clipped_product(left, right, clip):
     total.add([Outer.of(0, *(torch.tensor([[value]], dtype=torch.float64) for value in (left, right)))])
     expected = min(left * right, clip)
     assert total.total().value[0] == pytest.approx(expected, rel=1e-6, abs=clip * 2**-30)
+
+
+class WithSpare(nn.Module):
+    """A frozen layer, one that is trained, and one that no output depends on."""
+
+    def __init__(self):
+        super().__init__()
+        self.frozen, self.last, self.spare = nn.Linear(6, 4), nn.Linear(4, 3), nn.Linear(6, 2)
+        self.frozen.requires_grad_(False)
+
+    def forward(self, features):
+        return self.last(torch.tanh(self.frozen(features)))
+
+
+def test_a_frozen_layer_is_not_trained_and_an_unused_one_has_gradients_of_zero():
+    module = WithSpare()
+    gradients, weights = RecordGradients(module), flat_weights(module)
+    assert gradients.dimension == len(weights) == 15 + 14
+    features = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
+    rows = gradients.rows(weights, features, np.arange(5) % 3)
+    assert np.abs(rows[:, :15]).max() > 0 and np.all(rows[:, 15:] == 0)
+    before = module.frozen.weight.clone()
+    load_flat(module, np.zeros(29))
+    assert torch.equal(module.frozen.weight, before) and not module.last.weight.any()
+
+
+def test_a_module_of_frozen_layers_alone_has_nothing_to_train():
+    with pytest.raises(InvalidArgument, match="no parameters that require a gradient"):
+        RecordGradients(nn.Sequential(nn.Linear(6, 2)).requires_grad_(False))

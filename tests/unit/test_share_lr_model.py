@@ -54,6 +54,7 @@ def test_a_model_is_read_as_it_was_written(weights, reveal):
 
 def test_a_model_has_fates_format_where_it_is_opened_and_no_weight_where_not():
     estimator = written(model_of(objects([UNIT, -UNIT // 2, 3 * UNIT])))["data"]["estimator"]
+    assert estimator["header"] == ["guest_x0", "age"]
     assert estimator["param"] == {"coef_": [[1.0], [-0.5]], "intercept_": [3.0], "dtype": "float64"}
     for model in (model_of(None, "host"), model_of(objects([5, 6, 7]), "nobody")):
         assert written(model)["data"]["estimator"]["param"] is None
@@ -65,7 +66,7 @@ def test_a_model_has_fates_format_where_it_is_opened_and_no_weight_where_not():
     [
         lambda document: document["data"].pop("estimator"),
         lambda document: document["meta"].update(reveal="everybody"),
-        lambda document: document["data"]["estimator"].update(header=["guest_x0"]),
+        lambda document: document["data"]["estimator"].update(public_header=["guest_x0"]),
         lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [1e12]]),
         lambda document: document["data"]["estimator"]["param"].update(coef_=[[1.0], [float("nan")]]),
     ],

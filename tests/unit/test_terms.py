@@ -59,7 +59,7 @@ def test_epochs_with_joint_scores_are_those_that_the_parameters_give():
     fair = {
         **FAIR,
         "correction_epochs": [correction],
-        "optimizer": default_optimizer(100, 6, 1.0, "exact", epochs=10, batches=2),
+        "optimizer": default_optimizer(100, 6, 1.0, epochs=10, batches=2),
     }
     accept_terms({**fair, "score_epochs": sorted({2, 4, correction})}, EXACT, None, OWN)
     with pytest.raises(ValueError, match="other epochs with joint scores"):

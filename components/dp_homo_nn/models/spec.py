@@ -79,19 +79,24 @@ class ModelSpec:
         return channels, height, width
 
 
+def trained(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters that are trained: all but those of frozen layers, whose ``requires_grad`` is False."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
 def dimension(module: nn.Module) -> int:
-    """Number d of parameters."""
-    return sum(parameter.numel() for parameter in module.parameters())
+    """Number d of trained parameters."""
+    return sum(parameter.numel() for parameter in trained(module))
 
 
 def flat_weights(module: nn.Module) -> np.ndarray:
-    """All parameters as a new float64 array (d,)."""
-    parts = [parameter.detach().cpu().numpy().ravel() for parameter in module.parameters()]
+    """All trained parameters as a new float64 array (d,)."""
+    parts = [parameter.detach().cpu().numpy().ravel() for parameter in trained(module)]
     return np.concatenate(parts).astype(np.float64)
 
 
 def load_flat(module: nn.Module, weights: np.ndarray) -> None:
-    """Set the parameters to ``weights``, real numbers (d,), rounded to the module's own precision."""
+    """Set the trained parameters to ``weights``, real numbers (d,), rounded to the module's own precision."""
     weights = np.asarray(weights)
     if weights.shape != (dimension(module),) or weights.dtype.kind not in "fiu":
         raise InvalidArgument.of("weights", weights, f"{dimension(module)} real numbers")
@@ -99,7 +104,7 @@ def load_flat(module: nn.Module, weights: np.ndarray) -> None:
         raise InvalidArgument("weights must be finite, got a NaN or an infinity.")
     start = 0
     with torch.no_grad():
-        for parameter in module.parameters():
+        for parameter in trained(module):
             part = weights[start : start + parameter.numel()]
             parameter.copy_(torch.from_numpy(part.astype(np.float64)).view_as(parameter))
             start += parameter.numel()

@@ -186,6 +186,7 @@ FREE = {
     ("preflight", "mean_square_bits"): "a host's own columns; the guest's terms are checked",
     ("preflight", "score_releases_left"): "a host's own consent",
     ("preflight", "rows_left"): "a host's own consent",
+    ("preflight", "scales"): "units of a host's own columns",
     ("verdict", "run"): "a name that the guest draws",
     ("verdict", "parties", "0", "multipliers"): "the guest's own noise",
 }
