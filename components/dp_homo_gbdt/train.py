@@ -125,7 +125,9 @@ class TreesMember:
         assert self._splits is not None, "Sums are asked for after splits."
         clip = self._terms.clip_of(number)
         splits, weight = self._splits, curvature_weight(number)
-        steps = self._rows.mapValues(lambda block: leaf_steps(splits, *block, clip, weight)).reduce(operator.add)
+        steps = self._rows.mapValues(lambda rows: leaf_steps(splits, rows[0], rows[1], rows[2], clip, weight)).reduce(
+            operator.add
+        )
         return ClippedSum(steps, grid_for(clip), clip)
 
     def charge_round(self, number: int) -> bool:

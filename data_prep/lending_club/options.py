@@ -51,8 +51,8 @@ class PrepOptions:
         if self.over_sampling is None:
             self._settle("over_sampling", "none" if vertical else "smotenc")
         choices = {"split": SPLITS, "over_sampling": OVER_SAMPLINGS, "skew": SKEWS, "units": UNITS}
-        for name, allowed in choices.items():
-            one_of(name, getattr(self, name), allowed)
+        for name, listed in choices.items():
+            one_of(name, getattr(self, name), listed)
         # 25 and 25.0, or numpy's and Python's numbers, are the same setting and must give the same manifest.
         for name, least in (("seed", 0), ("neighbours", 1)):
             self._settle(name, whole(name, getattr(self, name), least, allowed=f"a whole number, at least {least}"))

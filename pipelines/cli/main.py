@@ -207,7 +207,7 @@ def status(options: argparse.Namespace) -> int:
     found = server.status(options.home)
     where = f" at {found.address}" if found.address else ""
     print(f"FATE-Flow of {options.home.resolve()}: {found.state}{where}" + (f", pid {found.pid}" if found.pid else ""))
-    if found.state == "running":
+    if found.state == "running" and found.address:
         print(control.look(open_home(options.home).warm).sentence())
         try:
             print(*unfinished_jobs(found.address) or ["No job is unfinished."], sep="\n")

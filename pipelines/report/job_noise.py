@@ -79,7 +79,7 @@ class Noise(Measured):
 
 
 Summaries = Iterable[Mapping[str, Any]]
-Measure = Callable[["LedgerLine", list[Mapping[str, Any]]], Measured]
+Measure = Callable[["LedgerLine", Summaries], Measured]
 
 
 def noise_of(line: LedgerLine, summaries: Summaries) -> Noise:
