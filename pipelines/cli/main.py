@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fate_dp.deploy.flow import home_command
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
@@ -35,6 +36,14 @@ from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
 
+FATE_EXTRA = "fate fate_client fate_flow fate_utils imblearn packaging pandas pkg_resources psutil pyarrow sklearn"
+EXTRAS = {
+    **dict.fromkeys(FATE_EXTRA.split(), "fate"),
+    **dict.fromkeys(("jinja2", "markupsafe", "matplotlib"), "report"),
+    **dict.fromkeys(("kymatio", "torch"), "nn"),
+}
+"""Which extra of the package brings a module that the privacy core does without."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that the arguments name; the exit status."""
@@ -55,8 +64,15 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
         # Whoever read the output has seen enough; the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except refusals() as refusal:
+    except (ValueError, FlowServerError) as refusal:
         print(refusal, file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as missing:
+        # What an extra would have brought; any other module that is missing is a bug.
+        extra = EXTRAS.get((missing.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(_of_an_extra(missing.name, extra), file=sys.stderr)
         return 1
     except OSError as error:
         # An error of the system names its number; others are bugs and keep their traceback.
@@ -74,14 +90,10 @@ def _of_the_system(error: OSError) -> str:
     return f"{what} cannot be used: {reason}."
 
 
-def refusals() -> tuple:
-    """What the user can mend; anything else is a bug and keeps its traceback."""
-    from fate_dp.deploy.flow.programs import FlowServerError
-
-    from ..jobs.flow import FlowUnavailable
-    from ..jobs.job import JobFailed, NoOutput
-
-    return (ValueError, FlowServerError, FlowUnavailable, JobFailed, NoOutput, InvalidArgument)
+def _of_an_extra(package: str | None, extra: str) -> str:
+    """One sentence for a command that wants more than the privacy core."""
+    where = " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
+    return f'This command needs the package {package}; run `pip install "fate-dp[{extra}]"`{where}.'
 
 
 def parser() -> argparse.ArgumentParser:

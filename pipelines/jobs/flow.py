@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import home_command
 from fate_dp.deploy.flow.client import API_VERSION, FlowAddress, credentials_for
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.deploy.flow.server import REFUSES, state_of, status, unknown_client
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 HIGHEST_PORT = 65535
 
 
-class FlowUnavailable(Exception):
+class FlowUnavailable(FlowServerError):
     """No FATE-Flow server can be used; the message is one sentence for the user."""
 
 

@@ -24,6 +24,7 @@ from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
@@ -112,7 +113,7 @@ class Watch:
     stop: Event = field(default_factory=Event)
 
 
-class JobFailed(Exception):
+class JobFailed(FlowServerError):
     """A job did not succeed; the message is the sentence that a component raised, at whichever party."""
 
     def __init__(self, message: str, job_id: str | None = None, record: TaskRecord | None = None) -> None:
@@ -121,7 +122,7 @@ class JobFailed(Exception):
         self.record = record
 
 
-class NoOutput(Exception):
+class NoOutput(FlowServerError):
     """A task has no output of the kind that was asked for."""
 
 
