@@ -27,17 +27,7 @@ RECORDS = Extension(
 WITH_KERNEL = os.environ.get("FATE_DP_KERNEL") != "off"
 # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and FATE's
 # standalone image has FATE without such a record: FATE itself is an extra, as is all that the privacy core can do without.
-CORE = [
-    "numpy",
-    "scipy",
-    "mpmath",
-    "dp-accounting>=0.6",
-    "cryptography",
-    "pynacl",
-    "gmpy2>=2.1",
-    "pyyaml",
-    "rich",
-]
+CORE = ["numpy", "scipy", "mpmath", "dp-accounting>=0.6", "cryptography", "pynacl", "gmpy2>=2.1", "pyyaml", "rich"]
 NN = ["torch", "kymatio==0.3.*"]
 REPORT = ["jinja2", "matplotlib"]
 # For Python 3.10 and 3.11, the newest that FATE's compiled part is built for.

@@ -17,6 +17,8 @@ from collections.abc import Iterable
 TARGETS = (
     "test",
     "study",
+    "core-test",
+    "walk",
     "bench-smoke",
     "cluster-test-standalone",
     "cluster-test-spark",

@@ -92,7 +92,9 @@ def _of_the_system(error: OSError) -> str:
 
 def _of_an_extra(package: str | None, extra: str) -> str:
     """One sentence for a command that wants more than the privacy core."""
-    where = " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
+    where = (
+        " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
+    )
     return f'This command needs the package {package}; run `pip install "fate-dp[{extra}]"`{where}.'
 
 
