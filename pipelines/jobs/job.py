@@ -62,6 +62,8 @@ SILENCE_SECONDS = 30.0
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
 TRACEBACK = "Traceback (most recent call last):"
+EXECUTED = "[execute_cli.execute_component_from_config]"
+"""Where FATE says in a task's log with what the task ended."""
 # What FATE-Flow writes where a task's process ended and left nothing behind.
 NO_RESULT = "No found task output."
 NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
@@ -323,7 +325,7 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
             job_id,
         )
     for record in broken:
-        logged = logged_traceback(job_id, record, home)
+        logged = logged_failure(job_id, record, home)
         if logged is not None:
             return JobFailed(raised_sentence(logged), job_id, record)
     record = next((record for record in broken if record.error == NO_RESULT), broken[0])
@@ -340,15 +342,18 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
     return JobFailed(f"{sentence} Here, {log_end(job_id, record, home)}", job_id, record)
 
 
-def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
-    """The last traceback in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
+def logged_failure(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
+    """The last traceback or refusal in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
     if home is None:
         return None
     log = task_logs(home, job_id, record) / "component" / "ERROR"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    _, found, report = text.rpartition(TRACEBACK)
-    # Lines of the log that follow begin with their level.
-    return found + report.partition("\n[")[0] if found else None
+    entries = re.split(r"^(?=\[[A-Z]+\]\[)", text, flags=re.M)
+    told = [each for each in entries if TRACEBACK in each or EXECUTED in each.partition("\n")[0]]
+    if not told:
+        return None
+    _, found, report = told[-1].rpartition(TRACEBACK)
+    return found + report if found else told[-1].partition("]: ")[2].strip()
 
 
 def task_logs(home: str | os.PathLike, job_id: str, record: TaskRecord) -> Path:
