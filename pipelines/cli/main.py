@@ -43,6 +43,25 @@ EXTRAS = {
     **dict.fromkeys(("kymatio", "torch"), "nn"),
 }
 """Which extra of the package brings a module that the privacy core does without."""
+GROUPS = {
+    "Begin": ("demo", "try scorecard bank.csv shop.csv --id id --label y --epsilon 1", "up", "status", "down"),
+    "Tables": (
+        "upload loans.csv bank/loans --label y",
+        "prep lending-club --csv loan.csv --out prepared",
+        "upload-prepared prepared",
+        "canaries loans.csv bank/loans/y --count 1000 --out with_canaries.csv",
+    ),
+    "Before a job": (
+        "plan labels --records 569 --epsilon 2",
+        "check job.yaml",
+        "declare bank/loans/y --cap 4",
+        "declare-table loans.csv bank/loans --epsilon 3",
+        "cap bank/payments --epsilon 3",
+    ),
+    "After a job": ("ledger --html ledger.html", "report JOB_ID", "audit JOB_ID", "attack JOB_ID"),
+    "Operate": ("doctor --flow 127.0.0.1:9380", "backup /srv/backups", "provider list", "board start /opt/fateboard"),
+}
+"""An example of each command, as the help shows them."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -102,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="fate-dp",
         description="Differential privacy for FATE 2.2: run jobs on FATE-Flow and see what privacy they really spent.",
-        epilog="Keys, ledgers and policies of the parties lie in HOME/parties/party-ID and never leave it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     command = add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs")
@@ -133,7 +152,22 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
+    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies lie in HOME/parties/party-ID and never leave it."
     return top
+
+
+def in_groups(commands: Commands) -> str:
+    """The commands with their examples, which their own help gets as well; the list of all in one goes."""
+    told, text = {each.dest: each.help for each in commands._choices_actions}, ""
+    commands._choices_actions.clear()
+    for title, examples in GROUPS.items():
+        text += f"{title}:\n"
+        for example in (each for each in examples if each.split()[0] in told):
+            name = example.split()[0]
+            commands.choices[name].epilog = f"{commands.choices[name].epilog or ''} Example: fate-dp {example}"
+            text += f"  {name:<17}{told[name]}\n{'':19}fate-dp {example}\n"
+        text += "\n"
+    return text
 
 
 def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.ArgumentParser:
