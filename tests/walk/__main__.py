@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.page_blocks import COMMANDS, PAGES, POLICY, PYTHON, ROOT, SHOWN, Block, blocks
+from tests.support.wheels import PARTS
 
 RUNNER = """
 import json, sys, traceback
@@ -58,10 +59,9 @@ class Walk:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(theirs)], check=True)
         (site,) = theirs.glob("lib/python3*/site-packages")
         (site / "borrowed.pth").write_text(f"{next(ours.glob('lib/python3*/site-packages'))}\n")
-        finder = "import borrowed_parts\n"
-        parts = {f"fate_dp.{name}": str(self.root / name) for name in PARTS}
-        (site / "borrowed_parts.py").write_text(FINDER.format(parts=parts))
-        (site / "a_borrowed.pth").write_text(finder)
+        (site / "fate_dp").mkdir()
+        for name in PARTS:
+            (site / "fate_dp" / name).symlink_to(self.root / name)
         for program in (ours / "bin").iterdir():
             own = theirs / "bin" / program.name
             if not own.exists() and program.is_file() and program.read_bytes()[:2] == b"#!":
@@ -134,22 +134,6 @@ class Walk:
     def stop(self) -> None:
         with suppress(OSError):
             subprocess.run(["fate-dp", "down"], cwd=self.root, env=self.variables, capture_output=True, check=False)
-
-
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
-FINDER = """
-import sys
-from importlib.util import spec_from_file_location
-from pathlib import Path
-PARTS = {parts}
-class Borrowed:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name in PARTS:
-            folder = Path(PARTS[name])
-            return spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
-sys.meta_path.insert(0, Borrowed)
-"""
 
 
 def invent_tables(folder: Path) -> None:
