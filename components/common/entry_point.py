@@ -25,7 +25,7 @@ FATE_EXECUTES = "fate.components.entrypoint.cli.component.execute_cli"
 
 def sentence_alone(record: logging.LogRecord) -> bool:
     """A filter: of a refusal a task's log gets its sentence, and of what nobody foresaw the traceback as well."""
-    error = record.msg
+    error: object = record.msg
     while isinstance(error, BaseException):
         if type(error).__module__.startswith("fate_dp.") and isinstance(error, (ValueError, RuntimeError)):
             record.msg, record.exc_info = str(error), None
