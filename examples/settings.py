@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -61,7 +62,7 @@ def load_config(given: object) -> ExampleConfig:
     return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 
-def _content(given: object) -> tuple[str, object]:
+def _content(given: object) -> tuple[str, Any]:
     """What settings are called in a sentence, and what they hold."""
     if not isinstance(given, (str, os.PathLike)):
         parties = getattr(given, "parties", None)
