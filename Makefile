@@ -15,13 +15,15 @@ DOCS := .venv-docs
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test test-all long unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
-.PHONY: cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
+.PHONY: core-test walk cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
 .PHONY: bench-attacks bench-audit bench-check bench-credit-study bench-defaults bench-flipback bench-label-methods bench-label-noise bench-privacy-core bench-scale bench-scorecard
 .PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire bench-smoke
 
-install: $(INSTALLED)
+install:
+	@test -e $(INSTALLED) || echo "Installs FATE and FATE-DP into $(VENV): 6 GB, most of it CUDA, in 5 to 10 minutes; docs/howto/install.md says how 2 GB suffice."
+	@$(MAKE) --no-print-directory $(INSTALLED)
 
 # An entry point for each component, so that a new one is announced; the kernel is compiled where there is a compiler.
 $(INSTALLED): setup.py pyproject.toml constraints.txt $(wildcard components/*/component.py crypto/native/*.c components/*/native/*)
@@ -97,6 +99,15 @@ statistical: $(TESTED)
 # The tests that start programs: wheels, the images' scripts, fork servers, writers that are killed.
 processes: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/processes
+
+# `pip install fate-dp` without FATE, in a clean environment of each Python that is at hand: megabytes and seconds of each.
+core-test: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s -rs tests/installed
+
+# Every block of README, tutorial and how-tos, in order and as printed, in a clone with an embedded FATE-Flow of its own; the
+# last line has the seconds of each page. PAGES="plan ledger" walks those.
+walk: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.walk $(PAGES)
 
 # The native code: every product of small moduli, the edges of its words, vectors, and all of it under GCC's sanitizers. QUICK=1
 # takes half a minute on two idle cores, all of it some minutes; the last line is one JSON object.

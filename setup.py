@@ -25,6 +25,23 @@ RECORDS = Extension(
     optional=True,
 )
 WITH_KERNEL = os.environ.get("FATE_DP_KERNEL") != "off"
+# FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and FATE's
+# standalone image has FATE without such a record: FATE itself is an extra, as is all that the privacy core can do without.
+CORE = ["numpy", "scipy", "mpmath", "dp-accounting>=0.6", "cryptography", "pynacl", "gmpy2>=2.1", "pyyaml", "rich"]
+NN = ["torch", "kymatio==0.3.*"]
+REPORT = ["jinja2", "matplotlib"]
+# For Python 3.10 and 3.11, the newest that FATE's compiled part is built for.
+WITH_FATE = [
+    "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
+    "numpy<2",
+    "pandas<3",
+    "scikit-learn",
+    "imbalanced-learn==0.12.*",  # data_prep/over_sampling.py overrides one of its methods
+    "packaging",
+    "psutil",
+    "threadpoolctl",
+    "pyarrow<16",  # later ones want numpy 2
+]
 COMPONENTS = sorted(path.parent.name for path in ROOT.glob("components/*/component.py"))
 
 
@@ -39,39 +56,17 @@ setup(
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
-    python_requires=">=3.10,<3.12",
+    python_requires=">=3.10,<3.14",
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
     package_data={"": ["*.yaml", "*.html", "*.json", "py.typed"]},
     ext_modules=[KERNEL, RECORDS] if WITH_KERNEL else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if WITH_KERNEL else {},
-    # FATE's lookup loads no component of a distribution whose requirements are not all recorded as installed, and
-    # FATE's standalone image has FATE without such a record: FATE itself is an extra.
-    install_requires=[
-        "setuptools<81",  # FATE finds its plugins through pkg_resources, which later releases drop
-        "numpy<2",
-        "pandas<3",
-        "scipy",
-        "mpmath",
-        "cryptography",
-        "pynacl",
-        "torch",
-        "kymatio==0.3.*",
-        "dp-accounting>=0.6",
-        "gmpy2>=2.1",
-        "rich",
-        "packaging",
-        "psutil",
-        "pyyaml",
-        "jinja2",
-        "matplotlib",
-        "scikit-learn",
-        "imbalanced-learn==0.12.*",  # data_prep/over_sampling.py overrides one of its methods
-        "threadpoolctl",
-        "pyarrow<16",  # later ones want numpy 2
-    ],
+    install_requires=CORE,
     extras_require={
-        "fate": ["fate_client[fate,fate_flow]==2.2.0"],
+        "nn": NN,
+        "report": REPORT,
+        "fate": [*NN, *REPORT, *WITH_FATE, "fate_client[fate,fate_flow]==2.2.0"],
         "test": [
             "pytest",
             "pytest-xdist",

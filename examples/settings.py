@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -17,6 +18,8 @@ from fate_dp.pipelines.jobs.job import JobFailed, NoOutput
 from fate_dp.privacy.validation import InvalidArgument, whole
 
 ROLES = ("guest", "host", "arbiter")
+LENGTHS = {"epochs": 100, "rounds": 20}
+"""Of trainings, where the settings do not say."""
 
 
 @dataclass(frozen=True)
@@ -36,33 +39,50 @@ class ExampleConfig:
         return self.hosts[0]
 
 
-def load_config(path: str | os.PathLike) -> ExampleConfig:
-    """Read the file that an example was given.
+def load_config(given: object) -> ExampleConfig:
+    """The settings that an example was given: a file, ours or FATE's own, or the object that FATE-Test makes of one.
+
+    FATE's name parties alone. Jobs then go where `flow init` sends them, and train as long as ours do.
 
     Raises:
-        InvalidArgument: it is missing, or names other parties than examples need.
+        InvalidArgument: the file is missing, or names other parties than examples need.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(f"The settings {path} cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"The settings {path} are no YAML.") from error
+    path, content = _content(given)
     parties = content.get("parties") if isinstance(content, dict) else None
     ids = {role: _ids(path, role, parties) for role in ROLES}
     if len(ids["host"]) < 2:
         raise InvalidArgument(f"The settings {path} name one host; the examples need two, of which most use the first.")
     try:
-        flow = as_address(content.get("flow"))
+        flow = as_address(content.get("flow") or _of_the_client())
     except FlowUnavailable as error:
         raise InvalidArgument(f"In the settings {path}, flow is wrong: {error}") from error
-    lengths = [content.get(name) for name in ("epochs", "rounds")]
-    for name, value in zip(("epochs", "rounds"), lengths):
+    lengths = [content.get(name, usual) for name, usual in LENGTHS.items()]
+    for name, value in zip(LENGTHS, lengths):
         whole(f"In the settings {path}, {name}", value, 1)
     return ExampleConfig(ids["guest"][0], tuple(ids["host"]), ids["arbiter"][0], flow, *lengths)
 
 
-def _ids(path: str | os.PathLike, role: str, parties: object) -> list[str]:
+def _content(given: object) -> tuple[str, Any]:
+    """What settings are called in a sentence, and what they hold."""
+    if not isinstance(given, (str, os.PathLike)):
+        parties = getattr(given, "parties", None)
+        return "of FATE-Test", {"parties": {role: list(getattr(parties, role, None) or ()) for role in ROLES}}
+    try:
+        return str(given), yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"The settings {given} cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"The settings {given} are no YAML.") from error
+
+
+def _of_the_client() -> str:
+    """The FATE-Flow of `flow init`, else the port that FATE's documents use."""
+    from fate_client.pipeline.conf.env_config import FlowConfig
+
+    return f"{FlowConfig.IP or '127.0.0.1'}:{FlowConfig.PORT or 9380}"
+
+
+def _ids(path: str, role: str, parties: object) -> list[str]:
     ids = parties.get(role) if isinstance(parties, dict) else None
     if not isinstance(ids, list) or not ids or not all(isinstance(each, (str, int)) for each in ids):
         raise InvalidArgument(f"The settings {path} have no list of party ids for parties: {role}.")

@@ -18,6 +18,8 @@ TARGETS = (
     "test",
     "long",
     "job-fuzz",
+    "core-test",
+    "walk",
     "bench-smoke",
     "cluster-test-standalone",
     "cluster-test-spark",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import wraps
@@ -30,6 +31,24 @@ def party_stage(
         return with_plain_messages(messages)(with_parameters(stage, leave_out=leave_out, unmade=unmade))
 
     return decorated
+
+FATE_EXECUTES = "fate.components.entrypoint.cli.component.execute_cli"
+"""The logger by which FATE tells with which exception a task ended."""
+
+
+def sentence_alone(record: logging.LogRecord) -> bool:
+    """A filter: of a refusal a task's log gets its sentence, and of what nobody foresaw the traceback as well."""
+    error: object = record.msg
+    while isinstance(error, BaseException):
+        if type(error).__module__.startswith("fate_dp.") and isinstance(error, (ValueError, RuntimeError)):
+            record.msg, record.exc_info = str(error), None
+            break
+        # FATE raises an error of its own from what a parameter's check raised.
+        error = error.__cause__
+    return True
+
+
+logging.getLogger(FATE_EXECUTES).addFilter(sentence_alone)
 
 
 def with_parameters(

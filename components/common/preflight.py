@@ -203,22 +203,26 @@ MIN_NUMBER_SHOWN = 5e-7
 # stand on any page. A record of this name it shows line by line, above the table.
 LINES_OF_A_PAGE, CHIEF_RECORD = 10, "upload"
 CHIEF_FACTS = re.compile(
-    r"(mechanism|privacy|labels|delta|observers|(joined )?rows|(rows|records) of (this party|all parties))$"
-    r"|.*\bepsilon|.*have differential privacy"
+    r"(.*on true labels)|(what outweighs|converged$|last loss$)|(.*\bepsilon|.*have differential privacy)"
+    r"|((?:joined )?rows$|(?:rows|records) of (?:this party|all parties)$)|((?:mechanism|privacy|labels|delta|observers)$)"
 )
+"""In the order in which they are looked for: how good, whether trained to the end, how private, of how many, how."""
 
 
 def show_summary(ctx: Context, facts: Document) -> None:
     """Show flat facts of a task, {name: text or number}: a table on FATE-Board, and one line of its log.
 
-    Of a table of several pages the facts that say what is protected, and how well, stand above it as well.
+    What is looked for first stands first; of a table of several pages it stands above it as well.
     """
+    found = {name: CHIEF_FACTS.match(name) for name in facts}
+    ranks = {name: match.lastindex or 0 if match else LINES_OF_A_PAGE for name, match in found.items()}
+    facts = {name: facts[name] for name in sorted(facts, key=lambda name: ranks[name])}
     small = {name for name, value in facts.items() if isinstance(value, float) and 0 < abs(value) < MIN_NUMBER_SHOWN}
     readable = {name: f"{value:g}" if name in small else value for name, value in facts.items()}
     logger.info("summary: %s", "; ".join(f"{name}: {value}" for name, value in readable.items()))
     # As text, since of numbers with a fraction the board leaves the line out; as few digits as in its tables.
     told = {name: f"{value:g}" if isinstance(value, float) else f"{value}" for name, value in readable.items()}
-    chief = {name: value for name, value in told.items() if CHIEF_FACTS.match(name)}
+    chief = {name: value for name, value in told.items() if found[name]}
     if chief and len(readable) > LINES_OF_A_PAGE:
         ctx.metrics.log_metrics(chief, CHIEF_RECORD)
     ctx.metrics.log_metrics(readable, "summary")

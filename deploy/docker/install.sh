@@ -58,9 +58,11 @@ trap 'rm -f "$kept_versions"' EXIT
 echo "Installing $(basename "$wheel") into $(python -c 'import sys; print(sys.prefix)')."
 python -m pip install --disable-pip-version-check --quiet --no-deps --force-reinstall "$wheel"
 if [ "$requirements" != --no-requirements ]; then
+    # All that the extra fate brings, but FATE itself, which is here without a record.
     needed=$(python -c '
 from importlib.metadata import requires
-print("\n".join(line for line in requires("fate-dp") if "extra ==" not in line))')
+asked = [line.partition(";") for line in requires("fate-dp")]
+print("\n".join(name for name, _, when in asked if not when or "\"fate\"" in when and not name.startswith("fate_client")))')
     # FATE requires some packages in one version, and the image has no record by which pip would mind that: what is there
     # of them stays as it is.
     python -c '

@@ -148,10 +148,10 @@ def installed_once(environment: Environment) -> Finding:
 
 @check(ENVIRONMENT, "requirements")
 def requirements(environment: Environment) -> Finding:
-    """What else FATE-DP itself requires, as its own metadata says it."""
+    """What else FATE-DP requires beside FATE, as its own metadata says it."""
     if environment.plugin is None:
         return ok("FATE-DP is not installed here, so it requires nothing.")
-    here = {"extra": "", "python_version": ".".join(map(str, environment.python[:2]))}
+    here = {"extra": "fate", "python_version": ".".join(map(str, environment.python[:2]))}
     required = [
         each
         for each in map(Requirement, environment.plugin.requires)

@@ -33,7 +33,7 @@ def log_end(log: Path) -> str:
 
 
 class FlowServerError(Exception):
-    """The embedded FATE-Flow cannot do what was asked; the message is one sentence for the user."""
+    """FATE-Flow or a job on it cannot do what was asked; the message is one sentence for the user."""
 
 
 HOST = "127.0.0.1"

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Pages of the site that are files of the repository, and stay where readers of a repository look for them.
 PAGES = {
     "index.md": "README.md",
+    "index.zh.md": "README.zh.md",
     "operators.md": "deploy/README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",

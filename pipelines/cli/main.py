@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from fate_dp.deploy.flow import home_command
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_name
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
@@ -39,6 +40,33 @@ from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
 
+FATE_EXTRA = "fate fate_client fate_flow fate_utils imblearn packaging pandas pkg_resources psutil pyarrow sklearn"
+EXTRAS = {
+    **dict.fromkeys(FATE_EXTRA.split(), "fate"),
+    **dict.fromkeys(("jinja2", "markupsafe", "matplotlib"), "report"),
+    **dict.fromkeys(("kymatio", "torch"), "nn"),
+}
+"""Which extra of the package brings a module that the privacy core does without."""
+GROUPS = {
+    "Begin": ("demo", "try scorecard bank.csv shop.csv --id id --label y --epsilon 1", "up", "status", "down"),
+    "Tables": (
+        "upload loans.csv bank/loans --label y",
+        "prep lending-club --csv loan.csv --out prepared",
+        "upload-prepared prepared",
+        "canaries loans.csv bank/loans/y --count 1000 --out with_canaries.csv",
+    ),
+    "Before a job": (
+        "plan labels --records 569 --epsilon 2",
+        "check job.yaml",
+        "declare bank/loans/y --cap 4",
+        "declare-table loans.csv bank/loans --epsilon 3",
+        "cap bank/payments --epsilon 3",
+    ),
+    "After a job": ("ledger --html ledger.html", "report JOB_ID", "audit JOB_ID", "attack JOB_ID"),
+    "Operate": ("stop JOB_ID", "doctor --flow 127.0.0.1:9380", "backup /srv/backups", "provider list", "board start /opt/fateboard"),
+}
+"""An example of each command, as the help shows them."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command that the arguments name; the exit status."""
@@ -60,8 +88,15 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
         # Whoever read the output has seen enough; the interpreter would complain once more when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except refusals() as refusal:
+    except (ValueError, FlowServerError) as refusal:
         print(refusal, file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as missing:
+        # What an extra would have brought; any other module that is missing is a bug.
+        extra = EXTRAS.get((missing.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(_of_an_extra(missing.name, extra), file=sys.stderr)
         return 1
     except OSError as error:
         # An error of the system names its number; others, but those of copied folders, are bugs and keep their traceback.
@@ -81,21 +116,19 @@ def _of_the_system(error: OSError) -> str:
     return f"{what} cannot be used: {reason}."
 
 
-def refusals() -> tuple:
-    """What the user can mend; anything else is a bug and keeps its traceback."""
-    from fate_dp.deploy.flow.programs import FlowServerError
-
-    from ..jobs.flow import FlowUnavailable
-    from ..jobs.job import JobFailed, NoOutput
-
-    return (ValueError, FlowServerError, FlowUnavailable, JobFailed, NoOutput, InvalidArgument)
+def _of_an_extra(package: str | None, extra: str) -> str:
+    """One sentence for a command that wants more than the privacy core."""
+    where = (
+        " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
+    )
+    return f'This command needs the package {package}; run `pip install "fate-dp[{extra}]"`{where}.'
 
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="fate-dp",
         description="Differential privacy for FATE 2.2: run jobs on FATE-Flow and see what privacy they really spent.",
-        epilog="Keys, ledgers and policies of the parties lie in HOME/parties/party-ID and never leave it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     command = add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs")
@@ -128,7 +161,22 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
+    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies lie in HOME/parties/party-ID and never leave it."
     return top
+
+
+def in_groups(commands: Commands) -> str:
+    """The commands with their examples, which their own help gets as well; the list of all in one goes."""
+    told, text = {each.dest: each.help for each in commands._choices_actions}, ""
+    commands._choices_actions.clear()
+    for title, examples in GROUPS.items():
+        text += f"{title}:\n"
+        for example in (each for each in examples if each.split()[0] in told):
+            name = example.split()[0]
+            commands.choices[name].epilog = f"{commands.choices[name].epilog or ''} Example: fate-dp {example}"
+            text += f"  {name:<17}{told[name]}\n{'':19}fate-dp {example}\n"
+        text += "\n"
+    return text
 
 
 def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.ArgumentParser:

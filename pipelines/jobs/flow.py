@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import home_command
 from fate_dp.deploy.flow.client import API_VERSION, FlowAddress, credentials_for
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.deploy.flow.server import REFUSES, state_of, status, unknown_client
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ HIGHEST_PORT = 65535
 ANSWER_SECONDS = 10.0
 
 
-class FlowUnavailable(Exception):
+class FlowUnavailable(FlowServerError):
     """No FATE-Flow server can be used; the message is one sentence for the user."""
 
 

@@ -25,6 +25,7 @@ from fate_dp.components.label_flip.chain import refusal_of_plan
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
+from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.ledger.policy import Policy, load_policy
 from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_folder
 from fate_dp.privacy.validation import InvalidArgument
@@ -63,6 +64,8 @@ FULL_BYTES = 1 << 20
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
 TRACEBACK = "Traceback (most recent call last):"
+EXECUTED = "[execute_cli.execute_component_from_config]"
+"""Where FATE says in a task's log with what the task ended."""
 # What FATE-Flow writes where a task's process ended and left nothing behind.
 NO_RESULT = "No found task output."
 LOST = re.compile(r"task (\S+) \d+ on (\w+) (\S+) party status has been checked twice")
@@ -115,7 +118,7 @@ class Watch:
     stop: Event = field(default_factory=Event)
 
 
-class JobFailed(Exception):
+class JobFailed(FlowServerError):
     """A job did not succeed; the message is the sentence that a component raised, at whichever party."""
 
     def __init__(self, message: str, job_id: str | None = None, record: TaskRecord | None = None) -> None:
@@ -124,7 +127,7 @@ class JobFailed(Exception):
         self.record = record
 
 
-class NoOutput(Exception):
+class NoOutput(FlowServerError):
     """A task has no output of the kind that was asked for."""
 
 
@@ -348,7 +351,7 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
             job_id,
         )
     for record in broken:
-        logged = logged_traceback(job_id, record, home)
+        logged = logged_failure(job_id, record, home)
         if logged is not None:
             return JobFailed(raised_sentence(logged), job_id, record)
     record = next((record for record in broken if record.error == NO_RESULT), broken[0])
@@ -376,15 +379,18 @@ def lost_task(job_id: str, tasks: tuple[TaskRecord, ...], home: str | os.PathLik
     )
 
 
-def logged_traceback(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
-    """The last traceback in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
+def logged_failure(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> str | None:
+    """The last traceback or refusal in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
     if home is None:
         return None
     log = task_logs(home, job_id, record) / "component" / "ERROR"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    _, found, report = text.rpartition(TRACEBACK)
-    # Lines of the log that follow begin with their level.
-    return found + report.partition("\n[")[0] if found else None
+    entries = re.split(r"^(?=\[[A-Z]+\]\[)", text, flags=re.M)
+    told = [each for each in entries if TRACEBACK in each or EXECUTED in each.partition("\n")[0]]
+    if not told:
+        return None
+    _, found, report = told[-1].rpartition(TRACEBACK)
+    return found + report if found else told[-1].partition("]: ")[2].strip()
 
 
 def task_logs(home: str | os.PathLike, job_id: str, record: TaskRecord) -> Path:

@@ -24,7 +24,7 @@ from fate_dp.privacy.private_files import AnyPath
 from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument
 
 from ..jobs.flow import connect, fate_version
-from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_traceback, query_tasks, raised_sentence, task_metrics
+from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_failure, query_tasks, raised_sentence, task_metrics
 from ..jobs.job_plans import plan_of_job
 from ..jobs.party_ledgers import has_ledger, home_at
 from .job_figures import Figure, figures_of, losses_of, number_of, summary_of
@@ -320,7 +320,7 @@ class Gathering:
         """The sentence that the task raised, from its log where FATE-Flow lost it and the log is still there."""
         if record.status == "success":
             return ""
-        error = record.error or logged_traceback(self.asked.job_id, record, self.asked.flow_home) or ""
+        error = record.error or logged_failure(self.asked.job_id, record, self.asked.flow_home) or ""
         sentence = raised_sentence(error) if error else ""
         # A lone word, as FATE-Flow answers itself with, says nothing without what stands around it.
         return sentence if " " in sentence else " ".join(error.split())

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sklearn.metrics import roc_curve
 
 from ..mechanisms.randomized_response import flip_probability, keep_probability
 
@@ -87,9 +86,12 @@ def corrected_figures(
         """Mean of Cov(y'_i, g(z_i)) over the rows of a fit; 0 without one."""
         return flip * (1 - flip) * float(np.mean(g(with_1).astype(float) - g(with_0)))
 
-    # KS is largest where TPR - FPR is.
-    false_positive, true_positive, thresholds = roc_curve(flips, scores)
-    cut = float(thresholds[np.argmax(true_positive - false_positive)])
+    # KS is largest where TPR - FPR is: the share of each class that scores at least the cut.
+    cuts = np.append(np.inf, np.unique(scores)[::-1])
+    false_positive, true_positive = (
+        1 - np.searchsorted(np.sort(scores[flips == label]), cuts) / np.sum(flips == label) for label in (0, 1)
+    )
+    cut = float(cuts[np.argmax(true_positive - false_positive)])
     ordered = np.sort(scores)
     return {
         ACCURACY: replace(

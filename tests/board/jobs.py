@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from fate_client.pipeline import FateFlowPipeline
 from fate_client.pipeline.components.fate import HeteroSecureBoost, Reader
 
 from examples.pipelines import Federation, StudyTables, private_training_pipeline
 from fate_dp.components.common.charges import columns_name
 from fate_dp.deploy.flow.home import open_home
+from fate_dp.pipelines.cli.servers import DESCRIPTIONS
 from fate_dp.pipelines.clients import (
     Align,
     DPBinning,
     DPHeteroLR,
+    DPHomoGBDT,
     DPScorecard,
     Flipback,
+    KeyedSplit,
     LabelCount,
     ScoreCorrection,
     ShareLR,
@@ -29,6 +36,8 @@ from fate_dp.privacy.ledger.policy import declare_caps
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
 from tests.end_to_end.loans import NAMESPACE, PARTIES, QUICK, evaluated, flipped_pipeline, loans, upload
 
+OURS = {path.stem for path in DESCRIPTIONS.glob("*.yaml")}
+"""The registry: every component that the package describes to the board."""
 CAP = 2.0
 HOSPITALS = Federation(shuffler="9997")
 HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
@@ -36,7 +45,7 @@ HOSPITAL_TABLES = StudyTables(NAMESPACE, test="none")
 WARDS, MESSAGES = 660, 200
 MEMORY, BINS, SMOOTHING, POINTS = 128, 4, 0.5, 25
 ROUNDS, EPOCHS = 3, QUICK["epochs"]
-SUCCESSFUL = ("vertical", "boosted", "horizontal", "shuffled")
+PLACES = [HOSPITAL_TABLES.training(*party) for party in HOSPITALS.data_parties()]
 
 
 def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
@@ -46,8 +55,7 @@ def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
     wards, _ = loans(WARDS, seed=9)
     named = {"guest": guest, "host": host}
     wards["id"] = "ward-" + wards["id"].astype(str)
-    places = [HOSPITAL_TABLES.training(*party) for party in HOSPITALS.data_parties()]
-    named |= {place: wards[start::3] for start, place in enumerate(places)}
+    named |= {place: wards[start::3] for start, place in enumerate(PLACES)}
     for name, table in named.items():
         upload(address, home, folder, name, table)
     declare(parties, PARTIES.guest, f"{NAMESPACE}/guest/y", cap=CAP)
@@ -55,10 +63,7 @@ def run_all(address, home: Path, folder: Path) -> dict[str, dict]:
     for _, party in HOSPITALS.data_parties():
         declare_caps(party_folder(parties, party) / POLICY_FILE, features, epsilon=20.0)
     pipelines = {
-        "vertical": vertical(),
-        "boosted": boosted(),
-        "horizontal": horizontal(),
-        "shuffled": shuffled(places),
+        **{name: make() for name, make in SUCCESSFUL.items()},
         "refused": flipped_pipeline(epsilon=3 * CAP)[0],
         "failed": flipped_pipeline(guest="nobody_uploaded")[0],
     }
@@ -97,7 +102,8 @@ def vertical() -> FateFlowPipeline:
         train_data=align.outputs["output_data"],
         alignment=align.outputs["alignment"],
     )
-    return pipeline.add_tasks([model, back, balanced, align, shared, evaluated(scored)])
+    split = KeyedSplit("keyed_split_0", runtime_parties=both, salt="spring", test_share=0.3, input_data=flipped)
+    return pipeline.add_tasks([model, back, balanced, align, shared, split, evaluated(scored)])
 
 
 def boosted() -> FateFlowPipeline:
@@ -144,16 +150,26 @@ def horizontal() -> FateFlowPipeline:
     pipeline = private_training_pipeline(HOSPITALS, HOSPITAL_TABLES, {"dp_homo_nn_0": training})
     parties = {"guest": HOSPITALS.guest, "host": list(HOSPITALS.hosts)}
     rows = pipeline.tasks["reader_0"].outputs["output_data"]
-    return pipeline.add_tasks([LabelCount("label_count_0", runtime_parties=parties, epsilon=0.5, input_data=rows)])
+    counts = LabelCount("label_count_0", runtime_parties=parties, epsilon=0.5, input_data=rows)
+    trees = DPHomoGBDT(
+        "dp_homo_gbdt_0",
+        runtime_parties=HOSPITALS.at_training("secure_sum"),
+        records=WARDS,
+        epsilon=2.0,
+        trees=4,
+        rounds=2,
+        train_data=rows,
+    )
+    return pipeline.add_tasks([counts, trees])
 
 
-def shuffled(places: list[str]) -> FateFlowPipeline:
+def shuffled() -> FateFlowPipeline:
     """A mean over the rows of guest and one host; another host shuffles."""
     bank, shuffler = HOSPITALS.hosts[0], HOSPITALS.shuffler
     pipeline = FateFlowPipeline().set_parties(guest=HOSPITALS.guest, host=[bank, shuffler], arbiter=HOSPITALS.arbiter)
     reader = Reader("reader_0", runtime_parties={"guest": HOSPITALS.guest, "host": [bank]})
-    reader.guest.task_parameters(namespace=NAMESPACE, name=places[0])
-    reader.hosts[0].task_parameters(namespace=NAMESPACE, name=places[1])
+    reader.guest.task_parameters(namespace=NAMESPACE, name=PLACES[0])
+    reader.hosts[0].task_parameters(namespace=NAMESPACE, name=PLACES[1])
     statistics = Shuffler(
         "shuffler_0",
         shuffler=shuffler,
@@ -163,3 +179,39 @@ def shuffled(places: list[str]) -> FateFlowPipeline:
         input_data=reader.outputs["output_data"],
     )
     return pipeline.add_tasks([reader, statistics])
+
+
+SUCCESSFUL = {"vertical": vertical, "boosted": boosted, "horizontal": horizontal, "shuffled": shuffled}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the board draws of a job: its tasks by name, one arrow for each artifact that one takes from another."""
+
+    components: dict[str, str]
+    parameters: dict[str, dict]
+    arrows: int
+
+
+def drawn(make: Callable[[], FateFlowPipeline]) -> Drawn:
+    """From the pipeline's own DAG, so that nothing is listed twice."""
+    tasks = yaml.safe_load(make().compile().get_dag())["dag"]["tasks"]
+    return Drawn(
+        {name: task["component_ref"] for name, task in tasks.items()},
+        {name: task.get("parameters") or {} for name, task in tasks.items()},
+        len(re.findall("producer_task", json.dumps(tasks))),
+    )
+
+
+def walked() -> dict[str, tuple[str, str]]:
+    """{task: (job, one of its parameters as the board shows it)} of every component of ours, from its first job."""
+    found: dict[str, tuple[str, str]] = {}
+    for job, make in SUCCESSFUL.items():
+        of_job = drawn(make)
+        for task, component in of_job.components.items():
+            if component in OURS:
+                plain = {name: each for name, each in of_job.parameters[task].items() if type(each) in (int, str)}
+                numbers = {name: each for name, each in of_job.parameters[task].items() if type(each) is float}
+                name, value = next(iter({**plain, **numbers}.items()))
+                found.setdefault(task, (job, f"{name}: {value:g}" if type(value) is float else f"{name}: {value}"))
+    return found

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).parents[2]
-PARTS = ("privacy", "crypto", "components", "attacks", "pipelines", "conf", "data_prep", "deploy", "testing")
+from tests.support.wheels import PARTS, ROOT, built_wheel, copied_sources
+
 FATE = ("fate", "fate_client", "fate_flow", "fate_utils", "fate_test")
 
 IMPORT_ALL = """
@@ -103,28 +104,11 @@ def test_importing_a_part_loads_nothing_of_the_fate_engine(part, tmp_path):
     assert import_all([part], str(tmp_path), tmp_path)["fate"] == []
 
 
-def copied_sources(folder):
-    """What a package is built from, so that nothing is left in the checkout."""
-    copy = folder / "source"
-    for name in PARTS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-    for name in ("setup.py", "pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, copy / name)
-    return copy
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The unpacked wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), "."],
-        cwd=copied_sources(folder),
-        check=True,
-        timeout=1200,
-        capture_output=True,
-    )
-    (built,) = folder.glob("*.whl")
+    built = built_wheel(folder)
     zipfile.ZipFile(built).extractall(folder / "unpacked")
     return folder / "unpacked"
 
@@ -203,10 +187,53 @@ def test_the_wheel_holds_no_tests_and_announces_the_components(wheel):
     assert set(announced["console_scripts"]) == {"fate-dp"}
 
 
-def test_the_wheel_asks_for_what_it_needs_and_for_fate_only_as_an_extra(wheel):
+def test_the_wheel_brings_the_core_and_names_extras_for_the_rest(wheel):
     """With FATE among its requirements no component would load in FATE's image, which has no record of FATE."""
     (metadata,) = wheel.glob("*.dist-info/METADATA")
-    asked = {Requirement(text) for text in message_from_string(metadata.read_text()).get_all("Requires-Dist")}
-    assert asked >= {Requirement(text) for text in ("numpy<2", "setuptools<81")}
-    (fate,) = [each for each in asked if each.name.startswith(("fate", "pyfate"))]
-    assert fate == Requirement('fate_client[fate,fate_flow]==2.2.0; extra == "fate"')
+    message = message_from_string(metadata.read_text())
+    assert SpecifierSet(message["Requires-Python"]) == SpecifierSet(">=3.10,<3.14")
+    asked = [Requirement(text) for text in message.get_all("Requires-Dist")]
+
+    def brought(extra):
+        return {each.name: each for each in asked if each.marker is None or each.marker.evaluate({"extra": extra})}
+
+    core = {"numpy", "scipy", "mpmath", "dp-accounting", "cryptography", "pynacl", "gmpy2", "pyyaml", "rich"}
+    assert set(brought("")) == core
+    assert set(brought("nn")) - core == {"torch", "kymatio"}
+    assert set(brought("report")) - core == {"jinja2", "matplotlib"}
+    with_fate = {
+        each.name: str(each.specifier) for each in asked if each.marker and 'extra == "fate"' in str(each.marker)
+    }
+    assert with_fate.items() >= {"numpy": "<2", "setuptools": "<81", "fate_client": "==2.2.0"}.items()
+    assert with_fate.keys() >= {"torch", "kymatio", "jinja2", "matplotlib", "pandas"}
+
+
+def test_the_core_imports_plans_and_names_the_extra_where_nothing_else_is_installed(tmp_path):
+    asked = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+from fate_dp.pipelines.cli.main import EXTRAS, main
+sys.meta_path.insert(0, Absent())
+import importlib, pkgutil
+for part in ("privacy", "crypto"):
+    package = importlib.import_module("fate_dp." + part)
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(found.name)
+assert not set(EXTRAS) & {name.partition(".")[0] for name in sys.modules}
+sys.exit(main(sys.argv[1:]))
+"""
+
+    def said(*command):
+        done = subprocess.run(
+            [sys.executable, "-c", asked, *command], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    status, text = said("plan", "labels", "--records", "100", "--epsilon", "1")
+    assert status == 0 and "keep a label with probability" in text
+    for command, extra in ((["up"], "fate"), (["ledger", "--html", "page.html"], "report"), (["demo"], "fate")):
+        status, text = said(*command)
+        assert status == 1 and f'run `pip install "fate-dp[{extra}]"`' in text and text.count("\n") == 1, text

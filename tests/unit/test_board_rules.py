@@ -1,6 +1,7 @@
 """Each of FATE-Board's rules is found broken where it is broken, and nothing is found in what the board draws."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,6 +188,31 @@ def test_a_long_summary_has_what_protects_it_above_its_table():
         "rows": "7",
     }
     assert len(table["data"]) == 12 and check_records("here", "dp_hetero_lr", [chief, table]) == []
+
+
+def test_the_first_lines_say_how_good_how_far_how_private_and_of_how_many():
+    shown = {}
+    logged = SimpleNamespace(metrics=SimpleNamespace(log_metrics=lambda data, name: shown.update({name: data})))
+    facts = [
+        "solver",
+        "mechanism",
+        "rows",
+        "epsilon of the labels",
+        "last loss",
+        "converged",
+        "train: AUC on true labels",
+    ]
+    show_summary(logged, dict.fromkeys([*facts, *"abcdefgh"], "x"))
+    assert list(shown["summary"])[:7] == [
+        "train: AUC on true labels",
+        "last loss",
+        "converged",
+        "epsilon of the labels",
+        "rows",
+        "mechanism",
+        "solver",
+    ]
+    assert list(shown["upload"]) == list(shown["summary"])[:6]
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,24 @@
 """The command line says in one sentence what it refuses, and its help names every command."""
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.cli.main import GROUPS, main, parser
 
 
-def test_help_names_every_command(capsys):
+def test_help_names_every_command_in_a_group_with_an_example_that_parses(capsys):
+    commands = next(each for each in parser()._actions if each.choices).choices
+    examples = {example.split()[0]: example for group in GROUPS.values() for example in group}
+    assert commands.keys() <= examples.keys() and len(commands) > 20
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    assert all(
-        command in text
-        for command in ("up", "status", "down", "demo", "upload", "ledger", "declare", "doctor", "provider")
-    )
+    for name, command in commands.items():
+        assert f"  {name} " in text and f"fate-dp {examples[name]}\n" in text and "Example:" in command.format_help()
+        assert parser().parse_args(shlex.split(examples[name])).run
 
 
 @pytest.mark.parametrize(

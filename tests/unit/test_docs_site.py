@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests import house
+from tests.support.page_blocks import blocks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -120,6 +121,39 @@ def test_the_readme_is_short_and_names_both_commands():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= README_LINES
     assert "    make install" in "\n".join(lines) and "    make demo" in "\n".join(lines)
+
+
+CHINESE = [
+    (ROOT / "README.md", ROOT / "README.zh.md"),
+    *((page.with_name(page.name.replace(".zh.", ".")), page) for page in DOCS.rglob("*.zh.md")),
+]
+
+
+@pytest.mark.parametrize("english, chinese", CHINESE, ids=lambda page: page.name)
+def test_a_chinese_page_keeps_step_with_the_english_one(english, chinese):
+    """The same headings, blocks of code, rows of tables and links, in the same order."""
+
+    def skeleton(page):
+        targets = [link.replace(".zh.md", ".md") for link in LINK.findall(prose(page))]
+        return {
+            "headings": re.findall(r"^(#+) ", prose(page), re.M),
+            "blocks": [(block.language, block.text) for block in blocks(page)],
+            "rows": re.findall(r"^\|", prose(page), re.M),
+            "points": re.findall(r"^- ", prose(page), re.M),
+            "links": {link for link in targets if not link.endswith(english.name)},
+        }
+
+    assert skeleton(chinese) == skeleton(english)
+    letters = re.findall(r"[\u4e00-\u9fff]", chinese.read_text(encoding="utf-8"))
+    assert len(letters) > 500 and not re.findall(r"[\u4e00-\u9fff][,;!?]", prose(chinese))
+
+
+def test_every_word_of_the_glossary_has_its_chinese_one():
+    rows = re.findall(r"^\| \*\*(.*?)\*\*.*\| (.*) \|$", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.M)
+    assert len(rows) > 50 and all(re.search(r"[\u4e00-\u9fff]", chinese) for _, chinese in rows)
+    assert {"隐私预算", "标签", "相邻数据集", "评分卡"} <= set(
+        re.findall("隐私预算|标签|相邻数据集|评分卡", " ".join(chinese for _, chinese in rows))
+    )
 
 
 def test_every_key_that_a_page_cites_is_in_the_references():

@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -49,6 +50,40 @@ def test_a_script_sends_its_job_to_the_server_of_its_settings(script, monkeypatc
     assert len(sent[0][0]) >= 2 and sent[0][1] == "127.0.0.1:9380"
 
 
+class Config:
+    """As FATE-Test makes it of FATE's config.yaml, which numbers parties and names no server."""
+
+    parties = SimpleNamespace(guest=[9999], host=[10000, 9998], arbiter=[10000])
+    data_base_dir = Path("/data/projects/fate")
+
+
+@pytest.mark.parametrize("folder", sorted({script.parent for script in SCRIPTS}), ids=lambda path: path.name)
+def test_fate_test_finds_every_script_and_calls_it_with_its_own_settings(folder, monkeypatch):
+    suite = yaml.safe_load((folder / f"{folder.name}_testsuite.yaml").read_text(encoding="utf-8"))
+    scripts = [folder / task["script"] for task in suite["tasks"].values()]
+    assert suite["data"] == [] and sorted(scripts) == [script for script in SCRIPTS if script.parent == folder]
+
+    def run_job(pipeline, flow):
+        pipeline.compile()
+        raise JobFailed("There is no server here.")
+
+    monkeypatch.setattr("fate_dp.pipelines.jobs.job.run_job", run_job)
+    for script in scripts:
+        with pytest.raises(JobFailed, match="no server"):
+            runpy.run_path(str(script))["main"](config=Config(), namespace="_20261127")
+
+
+def test_fates_own_settings_are_enough(tmp_path):
+    text = "parties:\n  guest:\n    - 9999\n  host:\n    - 10000\n    - 9998\n  arbiter:\n    - 10000\nwork_mode: 0\n"
+    (tmp_path / "config.yaml").write_text(text)
+    found = load_config(tmp_path / "config.yaml")
+    assert found == load_config(Config()) and (found.guest, found.hosts) == ("9999", ("10000", "9998"))
+    ours = load_config(EXAMPLES / "config.yaml")
+    assert (found.epochs, found.rounds) == (ours.epochs, ours.rounds)
+    with pytest.raises(InvalidArgument, match="The settings of FATE-Test have no list of party ids for parties: guest"):
+        load_config(SimpleNamespace(parties=None))
+
+
 def test_a_script_without_its_settings_ends_with_one_sentence(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", module_of(SCRIPTS[0]), "--config", str(tmp_path / "none.yaml")],
@@ -77,7 +112,6 @@ def test_what_a_party_refuses_is_printed_as_its_sentence(capsys):
         (lambda content: content["parties"].update(guest=[]), "have no list of party ids for parties: guest."),
         (lambda content: content["parties"].update(arbiter="10001"), "have no list of party ids for parties: arbiter."),
         (lambda content: content["parties"].update(host=["10000"]), "name one host; the examples need two"),
-        (lambda content: content.pop("flow"), "flow is wrong: address None is not an address"),
         (lambda content: content.update(flow="localhost"), "flow is wrong: address 'localhost' is not an address"),
         (lambda content: content.update(epochs=0), "epochs must be a whole number of at least 1, got 0."),
         (lambda content: content.update(rounds="ten"), "rounds must be a whole number of at least 1, got 'ten'."),

@@ -1,5 +1,6 @@
 """The parts of the embedded server and of its client that need no server."""
 
+import logging
 import os
 import socket
 import subprocess
@@ -7,6 +8,8 @@ import sys
 
 import pytest
 
+from fate_dp.components.common.entry_point import FATE_EXECUTES
+from fate_dp.components.common.preflight import Refused
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.programs import (
     CHOSEN_FROM,
@@ -22,6 +25,7 @@ from fate_dp.deploy.flow.programs import (
 from fate_dp.deploy.flow.server import MARK, PROGRAM, choose_ports, down, is_alive, server_environment, status
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, parse_address, resolve_flow
 from fate_dp.pipelines.jobs.job import TaskRecord, common_status, explain, raised_sentence, reason_of
+from fate_dp.privacy.validation import InvalidArgument
 
 
 @pytest.fixture
@@ -195,6 +199,36 @@ def test_a_report_that_flow_lost_is_read_from_the_log(tmp_path):
     )
     failure = explain("job", "failed", tuple(records), tmp_path)
     assert str(failure) == "No space left for the ledger." and failure.record.role == "guest"
+
+
+def test_a_refusal_stands_in_the_log_as_its_sentence_alone_and_is_read_from_there(tmp_path):
+    """Only what nobody foresaw shows a traceback, also where FATE raises an error of its own from a parameter's."""
+    log = tmp_path / "logs" / "job" / "guest" / "9999" / "flip_0" / "component" / "ERROR"
+    log.parent.mkdir(parents=True)
+    handler = logging.FileHandler(log)
+    form = "[%(levelname)s][%(asctime)-8s][1][execute_cli.execute_component_from_config][line:9]: %(message)s"
+    handler.setFormatter(logging.Formatter(form))
+    logger = logging.getLogger(FATE_EXECUTES)
+    logger.addHandler(handler)
+    record = TaskRecord("flip_0", "guest", "9999", "failed", 1.0, "")
+
+    def told(error, cause=None):
+        log.write_text("")
+        try:
+            raise error from cause
+        except Exception as caught:
+            logger.error(caught, exc_info=True)
+        return log.read_text(), str(explain("job", "failed", (record,), tmp_path))
+
+    try:
+        refusals = (Refused("The cap is 2."), None), (TypeError("not applied"), InvalidArgument("The cap is 2."))
+        for error, cause in refusals:
+            text, said = told(error, cause)
+            assert text.endswith("]: The cap is 2.\n") and text.count("\n") == 1 and said == "The cap is 2."
+        text, said = told(ValueError("invalid literal"))
+        assert TRACEBACK.partition("\n")[0] in text and said == "invalid literal"
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_component_that_does_not_import():
