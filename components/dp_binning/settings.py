@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fate_dp.privacy.bins import MAX_BINS, ColumnBins, category_bins, check_range, cut_bins, equal_width_bins
+from fate_dp.privacy.mechanisms.quantiles import grid_points, magnitude_points
+from fate_dp.privacy.noise.stream import Floats
 from fate_dp.privacy.validation import whole
 
 from ..common.federation import Document
@@ -19,9 +21,10 @@ that are flips of label_flip, or public."""
 NOISY = (LABEL, RECORD)
 GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
-KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES})
+KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS}, {RANGE, QUANTILES}, {QUANTILES})
 FORMS = (
-    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k} or {"range": [low, high], "quantiles": k}'
+    '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k}, {"range": [low, high], "quantiles": k} or '
+    '{"quantiles": k}'
 )
 
 
@@ -43,11 +46,14 @@ class PublicBins:
 
 @dataclass(frozen=True)
 class QuantileBins:
-    """``bins`` bins of nearly equally many records, cut at private quantiles within the public range."""
+    """``bins`` bins of nearly equally many records, cut at private quantiles within the public range, or at any magnitude."""
 
-    low: float
-    high: float
+    ends: tuple[float, float] | None
     bins: int
+
+    def points(self, name: str) -> Floats:
+        """Where the column ``name`` may be cut."""
+        return magnitude_points() if self.ends is None else grid_points(name, *self.ends)
 
     @property
     def quantiles(self) -> int:
@@ -71,13 +77,18 @@ def rule(name: str, value: object) -> Rule:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
         return PublicBins(category_bins(name, value[CATEGORIES]))
+    quantiles = value.get(QUANTILES)
+    if quantiles is not None:
+        quantiles = whole(f"quantiles of {name!r}", quantiles, 2, MAX_BINS - 1)
+        if RANGE not in value:
+            return QuantileBins(None, quantiles)
     ends = value[RANGE]
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         raise Refusal.of(f"range of {name!r}", ends, "two finite numbers, the smaller one first")
     low, high = check_range(name, *ends)
-    if BINS in value:
+    if quantiles is None:
         return PublicBins(equal_width_bins(name, low, high, value[BINS]))
-    return QuantileBins(low, high, whole(f"quantiles of {name!r}", value[QUANTILES], 2, MAX_BINS - 1))
+    return QuantileBins((low, high), quantiles)
 
 
 def columns(value: object) -> dict[str, Rule]:

@@ -47,6 +47,19 @@ def solve(matrix: np.ndarray, linear: Vector, ridge: float) -> Vector:
     return vectors @ ((vectors.T @ linear) / (np.maximum(values, 0.0) + ridge))
 
 
+def noise_of_weights(
+    matrix: np.ndarray, linear: Vector, ridge: float, weights: Vector, variances: tuple[np.ndarray, Vector]
+) -> np.ndarray:
+    """float64 (m, m): by how much a standard deviation of each sum's noise moves each weight of `solve`, to first order.
+
+    Both sums are noisy: the error of (X^T X) w is that of every entry times its weight. ``variances`` are those of the noise
+    on X^T X and X^T t.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    inverse: np.ndarray = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+    return inverse * np.sqrt(variances[1] + variances[0] @ weights**2)
+
+
 @dataclass(frozen=True)
 class Calibration:
     """log-odds of the label 1 = ``slope`` score + ``intercept``."""
@@ -156,6 +169,16 @@ class Scale:
         base = self.base_points - self.factor * (average + math.log(self.base_odds))
         points = -self.factor * calibration.slope * (weights - means)
         return int(np.rint(base)), np.rint(points).astype(np.int64)
+
+    def noise_of_points(
+        self, moved: np.ndarray, counts: Vector, columns: Sequence[slice], calibration: Calibration
+    ) -> Vector:
+        """Standard deviation of every bin's points by the noise on the tables; ``moved`` is of `noise_of_weights`."""
+        centred = moved.copy()
+        for column in columns:
+            centred[column] -= counts[column] @ moved[column] / max(float(counts[column].sum()), 1.0)
+        found: Vector = self.factor * calibration.slope * np.linalg.norm(centred, axis=1)
+        return found
 
 
 def slices(counts: Sequence[int]) -> list[slice]:

@@ -24,7 +24,7 @@ def test_rules_become_bins_with_a_bin_for_missing_values():
     assert rules["age"].named("other").cuts == (30, 60) and rules["age"].named("other").name == "other"
     assert rules["sex"].named("sex").labels() == ["1", "2", "rare", "missing"]
     assert rules["debt"].named("debt").cuts == (2, 4, 6, 8)
-    assert rules["income"] == QuantileBins(0.0, 10.0, 5) and rules["income"].quantiles == 4
+    assert rules["income"] == QuantileBins((0.0, 10.0), 5) and rules["income"].quantiles == 4
 
 
 def test_a_rule_for_all_other_columns_takes_the_name_of_each():

@@ -19,7 +19,7 @@ from fate_dp.components.dp_scorecard.additive import (
     slices,
     solve,
 )
-from fate_dp.components.dp_scorecard.export import contributions, function_of, picture, with_ridge
+from fate_dp.components.dp_scorecard.export import contributions, function_of, with_ridge
 from fate_dp.components.dp_scorecard.model import Points, Scorecard
 from fate_dp.components.dp_scorecard.settings import TrainSettings, ridge_path
 from fate_dp.crypto.contingency import one_hot
@@ -156,11 +156,6 @@ def test_the_exported_function_scores_as_the_table_does():
 def test_records_that_do_not_fit_are_refused_in_one_sentence(record, told):
     with pytest.raises(ValueError, match=told):
         function_of(DOCUMENT)(record)
-
-
-def test_a_picture_has_every_columns_shape(tmp_path):
-    picture(DOCUMENT, tmp_path / "shapes.png")
-    assert (tmp_path / "shapes.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_one_bin_is_refused():
