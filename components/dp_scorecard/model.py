@@ -18,8 +18,6 @@ from ..common.preflight import Refusal
 from ..protocols.training_terms import BINARY, class_names
 from .additive import Calibration, Scale, slices
 
-SMOOTHING = 1.0
-"""Records that WOE adds to each bin, as dp_binning's does unless told otherwise."""
 POINTS_NOISE = "noise of points"
 COUNTED = RECORDS, EVENTS, RECORDS_NOISE, EVENTS_NOISE = ("records", "events", "noise of records", "noise of events")
 """Numbers of every bin: records and, among them, those with the label 1, as the noise left them; standard deviations of it."""
@@ -69,10 +67,14 @@ class Points:
 
 
 def evidence_of(column: Document) -> Evidence | None:
-    """WOE and IV of a column as `Points.to_json` has it; None where its counts are not told."""
+    """WOE and IV of a column as `Points.to_json` has it; None where its counts are not told.
+
+    Every bin gets as many records of the column's share as two standard deviations of its noise are, so that a bin of noise
+    alone has hardly any weight.
+    """
     if EVENTS not in column:
         return None
-    return weight_of_evidence(ones_and_others(column[EVENTS], column[RECORDS]), SMOOTHING)
+    return weight_of_evidence(ones_and_others(column[EVENTS], column[RECORDS]), 2 * max(column[RECORDS_NOISE]))
 
 
 @dataclass(frozen=True)

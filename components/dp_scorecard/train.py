@@ -23,7 +23,7 @@ from ..common.frames import DataFrame, Table
 from ..common.preflight import show_summary
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.shared_descent import Keys, exchange_keys
-from .additive import Calibration, calibrate, constrained, label_ridge, merged, noise_of_weights, solve
+from .additive import Calibration, Errors, calibrate, constrained, inverse_of, label_ridge, merged, noise_of_weights
 from .agreement import ScorecardGuestPreflight, ScorecardHostPreflight, ScorecardPreflight, ScorecardTerms
 from .model import COUNTED, POINTS_NOISE, RECORDS, Points, Scorecard
 from .settings import TrainSettings
@@ -31,11 +31,13 @@ from .tables import added_up, gather
 
 
 class Fitted(NamedTuple):
-    """Joint weights under one ridge, and X^T X of them."""
+    """Joint weights under one ridge, X^T X of them, and what noise did to them; ``moved`` (`noise_of_weights`) of the first."""
 
     ridge: float
     weights: np.ndarray
     image: np.ndarray
+    errors: Errors
+    moved: np.ndarray | None
 
 
 class Fit(NamedTuple):
@@ -44,14 +46,12 @@ class Fit(NamedTuple):
     Attributes:
         counts, linear: records in each bin, and X^T t.
         fits: under the ridge, then under those of the path.
-        moved: of `noise_of_weights`.
         told: of every bin, `COUNTED`; numbers without noise of their own are not a number.
     """
 
     counts: np.ndarray
     linear: np.ndarray
     fits: list[Fitted]
-    moved: np.ndarray
     told: dict[str, np.ndarray]
 
 
@@ -61,19 +61,20 @@ def fit_tables(checks: ScorecardGuestPreflight, terms: ScorecardTerms, joint: np
     bins = np.delete(np.arange(len(joint)), target)
     matrix, linear, ridge = joint[np.ix_(bins, bins)], joint[bins, target], terms.tables.required_ridge()
     variances = terms.tables.variances()
-    of_matrix, of_linear = variances[np.ix_(bins, bins)], variances[bins, target]
+    noise = variances[np.ix_(bins, bins)], variances[bins, target]
     if checks.label_noise is not None and checks.moments is not None:
         linear = linear + checks.label_noise.values.astype(float) * 4.0**-UNIT_BITS
         ridge = math.hypot(ridge, label_ridge(checks.moments, len(bins)))
-        of_linear = of_linear + checks.moments.sigma**2
+        noise = noise[0], noise[1] + checks.moments.sigma**2
     settings, shapes = checks.settings, checks.shapes
     ridge, fits = settings.ridge or ridge, []
     counts = np.maximum(np.diag(matrix), 0.0)
     for each in (ridge, *(ridge * factor for factor in settings.ridge_path or ())):
-        weights = constrained(solve(matrix, linear, each), counts, shapes.neighbours, shapes.directions)
-        fits.append(Fitted(each, weights, matrix @ weights))
-    moved = noise_of_weights(matrix, linear, ridge, fits[0].weights, (of_matrix, of_linear))
-    return Fit(counts, linear, fits, moved, told_counts(checks, matrix, linear, (of_matrix, of_linear)))
+        inverse = inverse_of(matrix, each)
+        weights = constrained(inverse @ linear, counts, shapes.neighbours, shapes.directions)
+        errors, moved = Errors.of(inverse, weights, noise), None if fits else noise_of_weights(inverse, weights, noise)
+        fits.append(Fitted(each, weights, matrix @ weights, errors, moved))
+    return Fit(counts, linear, fits, told_counts(checks, matrix, linear, noise))
 
 
 def told_counts(
@@ -158,16 +159,18 @@ def _scorecard(
 ) -> Scorecard:
     """Joint weights as points, divided among the parties; hosts' columns are known by number."""
     settings, shapes, weights = checks.settings, checks.shapes, fitted.weights
-    calibration = calibrate(weights, fitted.image, fit.linear, fit.counts, shapes.columns)
+    calibration = calibrate(weights, fitted.image, fit.linear, fit.counts, shapes.columns, fitted.errors)
     base, points = settings.scale.table(weights, fit.counts, shapes.columns, calibration)
     points = merged(points, fit.counts, shapes.neighbours, settings.merge_points) if settings.merge_points else points
     parts, first = [], 0
-    noise = settings.scale.noise_of_points(fit.moved, fit.counts, shapes.columns, calibration)
+    noise = None
+    if fitted.moved is not None:
+        noise = settings.scale.noise_of_points(fitted.moved, fit.counts, shapes.columns, calibration)
     for of_party, party in zip(terms.counts, data_parties(ctx)):
         place = slice(first, first + sum(of_party))
         names = checks.frame.schema.columns.to_list() if not first else [f"x{at}" for at in range(len(of_party))]
-        told = {POINTS_NOISE: noise[place]}
-        if not np.isnan(fit.told[RECORDS][place]).any():
+        told = {} if noise is None else {POINTS_NOISE: noise[place]}
+        if told and not np.isnan(fit.told[RECORDS][place]).any():
             told |= {name: numbers[place] for name, numbers in fit.told.items()}
         parts.append((name_of(party), Points(tuple(names), of_party, weights[place], points[place], told)))
         first = place.stop

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fate_dp.deploy.flow import DEFAULT_HOME
 from fate_dp.privacy.private_files import HOME_VARIABLE
+from fate_dp.privacy.validation import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,6 +78,12 @@ FLAGS: dict[str, dict[str, Any]] = {
         "metavar": "NAME",
         "help": "whom its ids name, as equal ids of one population are one record (records; row numbers have their own)",
     },
+    "categories": {
+        "metavar": "COLUMN=A,B,...",
+        "action": "append",
+        "default": [],
+        "help": "of a column of texts; each becomes its number in this order, from 0; once for each such column",
+    },
     "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},
     "neighbours": {"type": int, "help": "nearest loans that a synthetic one may be drawn towards (5)"},
 }
@@ -94,6 +101,15 @@ def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of the dataclass `kind` that the command line gave, so that its defaults stand in one place."""
     values = {item.name: getattr(options, item.name, None) for item in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def categories_of(given: str) -> tuple[str, tuple[str, ...]]:
+    """COLUMN=A,B,C of --categories as the column and its categories."""
+    column, _, listed = given.rpartition("=")
+    categories = tuple(each.strip() for each in listed.split(","))
+    if not column or len(set(categories)) < len(categories) or not all(categories):
+        raise InvalidArgument.of("--categories", given, "COLUMN=A,B,... with different categories")
+    return column, categories
 
 
 class TaskLines:

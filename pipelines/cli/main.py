@@ -24,6 +24,7 @@ from .console import (
     add_command,
     add_flags,
     add_home,
+    categories_of,
     demo_server,
     parties_folder,
     running_server,
@@ -34,6 +35,7 @@ from .data import add_prep
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
+from .try_model import add_try
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -99,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     text = "train on breast-cancer data with and without label privacy, and compare"
     command = add(commands, demo, text, "flow", "cold")
     command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
+    add_try(commands)
     add_upload(commands)
     command = add(commands, ledger, "show what each party's ledger says was spent", "json")
     command.add_argument(
@@ -132,13 +135,11 @@ def add(commands: Commands, run: Run, text: str, *flags: str) -> argparse.Argume
 
 def add_upload(commands: Commands) -> None:
     text = "check a CSV file and upload it as a table of a party on this server"
-    command = add(commands, upload, text, "flow", "id", "label", "population")
+    command = add(commands, upload, text, "flow", "id", "label", "population", "categories")
     command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
     text = "int32 for classes, float64 for numbers; found out unless given"
     command.add_argument("--label-type", choices=("int32", "float64"), help=text)
-    text = "of a column of texts; each becomes its number in this order, from 0; once for each such column"
-    command.add_argument("--categories", metavar="COLUMN=A,B,...", action="append", default=[], help=text)
     command.add_argument("--encoding", help="of the file; UTF-8, UTF-16 with its mark and GBK are found out")
     command.add_argument("--delimiter", metavar="CHARACTER", help="of its values; found out")
     command.add_argument("--party", help="whose table it is; the server's party, or all that it plays, unless given")
@@ -238,7 +239,7 @@ def upload(options: argparse.Namespace) -> None:
         options.label_type,
         delimiter=options.delimiter,
         encoding=options.encoding,
-        categories=dict(map(_categories, options.categories)),
+        categories=dict(map(categories_of, options.categories)),
     )
     sentences: list[str] = []
     owner = Owner(options.party, options.population, sentences.append)
@@ -246,15 +247,6 @@ def upload(options: argparse.Namespace) -> None:
         progress = partial(lines.task, "upload")
         upload_table(address, options.csv, namespace, name, meta, progress=progress, home=home, owner=owner)
     print(f"Uploaded {options.csv} as {options.table}.", *sentences, sep="\n")
-
-
-def _categories(given: str) -> tuple[str, tuple[str, ...]]:
-    """COLUMN=A,B,C as the column and its categories."""
-    column, _, listed = given.rpartition("=")
-    categories = tuple(each.strip() for each in listed.split(","))
-    if not column or len(set(categories)) < len(categories) or not all(categories):
-        raise InvalidArgument.of("--categories", given, "COLUMN=A,B,... with different categories")
-    return column, categories
 
 
 def _namespace_and_name(table: str) -> tuple[str, str]:

@@ -1,0 +1,259 @@
+"""A first model of two files: what `fate-dp try` is asked, how it divides epsilon, and the job that it writes and runs.
+
+The job is a Python file, which calls what the how-tos call; `fate-dp try` runs that very file. Nobody is shown anything of the data
+beforehand but its owner: bins come from declared rules or, in the job, from private quantiles.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+import yaml
+
+from fate_dp.components.common.charges import PartyHome, columns_name
+from fate_dp.components.dp_binning.settings import CATEGORIES, QUANTILES, QuantileBins, columns
+from fate_dp.deploy.flow.home import open_home
+from fate_dp.privacy import BudgetExceeded
+from fate_dp.privacy.declared import YamlReader
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, check_epsilon
+
+from .csv_files import MISSING, CsvTable, TableMeta, columns_of
+from .party_ledgers import has_ledger, home_at
+from .ready import Parties, Tables
+from .scorecard_plan import MAX_FOLDS, CardPlan, CardRequest, charges_of, folds_that_fit, plan_scorecard
+from .upload import check_table
+
+SCORECARD, LR, TREES = "scorecard", "lr", "trees"
+BINS = 6
+"""Of a column that nobody gives a rule for."""
+HELD_OUT = 0.2
+ROLES = ("guest", "host")
+WIDTH = 110
+
+
+@dataclass(frozen=True)
+class FirstModel:
+    """What a user asks for, and what follows from it; nothing is written or charged.
+
+    Attributes:
+        files, ids: of guest and host: CSV files, and the columns that they are joined on.
+        epsilon, delta: nats; of each party's part of a record in all with a scorecard, else of a label, delta 0.
+        bins: a file of rules, {guest: {column: rule}, host: ...}, as dp_binning takes them; None for private quantiles.
+        categories: of columns of texts.
+        most_folds: of a cross-validation; 0 holds a fifth of the rows out instead.
+        out, home: where results go, and the folder of the embedded server.
+        names: whether the host agrees that the card names its columns and bins.
+    """
+
+    model: str
+    files: tuple[Path, Path]
+    ids: tuple[str, str]
+    label: str
+    epsilon: float
+    delta: float = DEFAULT_DELTA
+    bins: Path | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    most_folds: int = MAX_FOLDS
+    out: Path = Path("out/try")
+    home: Path = Path(".fate-dp")
+    names: bool = True
+
+    def check(self) -> list[str]:
+        """What was decided, in sentences; raises InvalidArgument, one sentence, for what would fail later."""
+        check_epsilon(self.epsilon)
+        if self.most_folds < 0 or self.most_folds == 1:
+            raise InvalidArgument.of("--folds", self.most_folds, "0, or a whole number from 2")
+        if self.files[0].stem == self.files[1].stem:
+            raise InvalidArgument(f"Both files are called {self.files[0].stem}, as their tables will be; rename one.")
+        refuse_unwritable(self.out)
+        classes = sorted(set(self.tables[0].frame[self.label]))
+        if classes != ["0", "1"]:
+            told = ", ".join(classes[:4]) + (", ..." if len(classes) > 4 else "")
+            raise InvalidArgument(f"--label {self.label} must be 0 or 1 in every row, 1 for the event, got {told}.")
+        if not self.records:
+            raise InvalidArgument(
+                f"No {self.ids[0]!r} of {self.files[0]} is a {self.ids[1]!r} of {self.files[1]}; name the columns with --id A=B."
+            )
+        notes = [f"{table.path}: {note}" for table in self.tables for note in table.notes]
+        return [*notes, *(self._check_scorecard() if self.model == SCORECARD else self._check_flips())]
+
+    @cached_property
+    def metas(self) -> tuple[TableMeta, TableMeta]:
+        """Of guest and host, each with the categories of its columns."""
+        metas = [TableMeta(self.ids[0], self.label), TableMeta(self.ids[1])]
+        known = [columns_of(path, meta) for path, meta in zip(self.files, metas)]
+        unknown = set(self.categories) - {name for own in known for name in own}
+        if unknown:
+            raise InvalidArgument(f"--categories names {min(unknown)!r}, which neither file has as a column.")
+        own = [{name: each for name, each in self.categories.items() if name in names} for names in known]
+        return replace(metas[0], categories=own[0]), replace(metas[1], categories=own[1])
+
+    @cached_property
+    def tables(self) -> tuple[CsvTable, CsvTable]:
+        return check_table(self.files[0], self.metas[0]), check_table(self.files[1], self.metas[1])
+
+    @cached_property
+    def records(self) -> int:
+        """In both files; how many psi joins is public."""
+        return len(set(self.tables[0].ids) & set(self.tables[1].ids))
+
+    @property
+    def names_of_tables(self) -> Tables:
+        return Tables("try", *("_".join(each.stem.split()) for each in self.files))
+
+    @cached_property
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """Of every column: what the file of bins says, its categories, or private quantiles at any magnitude."""
+        given: Any = {}
+        if self.bins is not None:
+            try:
+                given = yaml.load(self.bins.read_text(encoding="utf-8"), YamlReader)
+            except (OSError, ValueError, yaml.YAMLError) as error:
+                raise InvalidArgument(f"--bins {self.bins} is no YAML that can be read: {error}") from error
+            if not isinstance(given, dict) or not all(isinstance(given.get(role, {}), dict) for role in ROLES):
+                raise InvalidArgument(f"--bins {self.bins} must have rules of columns under guest and host.")
+        found = {}
+        for role, table, meta in zip(ROLES, self.tables, self.metas):
+            own = given.get(role, {})
+            unknown = [name for name in own if name not in table.features]
+            if unknown:
+                raise InvalidArgument(
+                    f"--bins has a rule for {unknown[0]!r} of the {role}, and {table.path} has no such feature."
+                )
+            listed = {name: {CATEGORIES: list(range(len(each)))} for name, each in meta.categories.items()}
+            found[role] = {name: own.get(name, listed.get(name, {QUANTILES: BINS})) for name in table.features}
+        return found
+
+    @cached_property
+    def request(self) -> CardRequest:
+        """Of the noise, with all records and no folds."""
+        made = [list(columns(self.rules[role]).values()) for role in ROLES]
+        cut = [tuple(each.bins for each in own if isinstance(each, QuantileBins)) for own in made]
+        sizes = list(map(len, made))
+        bins = max(2, round(sum(each.most_bins - 1 for own in made for each in own) / sum(sizes)))
+        return CardRequest(
+            self.records, *sizes, self.epsilon, self.delta, bins, guest_quantiles=cut[0], host_quantiles=cut[1]
+        )
+
+    @cached_property
+    def scores_left(self) -> int:
+        """Of how many more scorecards the host shows the guest points of training rows."""
+        home, name, related = self._dataset(1)
+        shown = home.ledger.scores_released(name) if related else 0
+        return max(0, home.policy.score_cap(name, len(self.tables[1].features), related) - shown)
+
+    @cached_property
+    def folds(self) -> int:
+        """As many as noise and the host's cap leave; 0 where a fifth of the rows is held out."""
+        most = min(folds_that_fit(self.request, self.most_folds), self.scores_left) if self.model == SCORECARD else 0
+        return most if most >= 2 else 0
+
+    @cached_property
+    def plan(self) -> CardPlan:
+        """Of a scorecard's noise."""
+        trained = self.records if self.folds else round((1 - HELD_OUT) * self.records)
+        return plan_scorecard(replace(self.request, records=trained, folds=self.folds))
+
+    def source(self) -> str:
+        """The job, as Python."""
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        loader = FileSystemLoader(Path(__file__).parent)
+        environment = Environment(
+            loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+        )
+        environment.filters["py"] = lambda value, left=0: pformat(
+            dict(value) if isinstance(value, Mapping) else value, width=WIDTH - left, sort_dicts=False
+        ).replace("\n", "\n" + " " * left)
+        more: dict[str, Any] = {"folds": self.folds}
+        if self.model == SCORECARD:
+            parties = list(zip(("guest", "hosts[0]"), ROLES, self.plan.rows))
+            more = {"folds": self.folds, "plan": self.plan, "rules": self.rules, "parties": parties}
+        own = {**vars(self), "tables": self.names_of_tables, "metas": self.metas, "held_out": HELD_OUT, **more}
+        return environment.get_template("first_job.jinja").render(own)
+
+    def _dataset(self, at: int) -> tuple[PartyHome, str, list[str]]:
+        """The home of guest or host, what its ledger calls the table, and all that counts with it; none where it has no ledger."""
+        home = home_at(open_home(self.home).parties, getattr(Parties(), ROLES[at]))
+        name = columns_name(self.tables[at].features)
+        return home, name, home.ledger.related(name) if has_ledger(home) else []
+
+    def _check_scorecard(self) -> list[str]:
+        for at, row in enumerate(self.plan.rows):
+            home, name, related = self._dataset(at)
+            cap = home.policy.dataset_cap(name, related)
+            events = charges_of(self.plan.request, at, row.bins_epsilon, row.epsilon)
+            try:
+                if related:
+                    home.ledger.check_steps(dataset=name, events=events, cap=cap)
+                fits = self.epsilon <= cap.epsilon
+            except BudgetExceeded:
+                fits = False
+            if not fits:
+                self._refuse_epsilon(at, home.ledger.spent_by_steps(name, cap.delta) if related else 0.0, cap.epsilon)
+        few = f"the host's cap leaves {self.scores_left} scorecards whose points of training rows it shows"
+        why = few if self.scores_left < 2 else "folds would have noise too loud, or were not asked for"
+        on = f"by {self.folds} folds" if self.folds else f"on a fifth of the rows, held out at no epsilon, since {why}"
+        return [
+            f"Epsilon {self.epsilon:g} at delta {self.delta:g} is each party's total for bins, card{' and folds' * bool(self.folds)}; "
+            f"{self.records} records are in both files.",
+            f"The card is measured {on}.",
+        ]
+
+    def _refuse_epsilon(self, at: int, spent: float, cap: float) -> None:
+        table = f"{self.names_of_tables.namespace}/{(self.names_of_tables.guest, self.names_of_tables.host)[at]}"
+        words = [
+            "fate-dp",
+            "declare-table",
+            str(self.files[at]),
+            table,
+            "--party",
+            getattr(Parties(), ROLES[at]),
+            "--id",
+            self.ids[at],
+        ]
+        words += [*(() if at else ("--label", self.label)), "--epsilon", f"{spent + self.epsilon:.3g}"]
+        raise InvalidArgument(
+            f"--epsilon is {self.epsilon:g}, but {self.files[at]} has spent {spent:.3g} of its cap of {cap:g}; ask for less, or let "
+            f"the {ROLES[at]}'s operator run `{shlex.join(words)}`."
+        )
+
+    def _check_flips(self) -> list[str]:
+        source = self.names_of_tables.label_source(self.label)
+        cap = self._dataset(0)[0].policy.label_cap(source)
+        if self.epsilon > cap:
+            raise InvalidArgument(
+                f"--epsilon is {self.epsilon:g}, above the cap of {source}, {cap:g}; "
+                f"`{shlex.join(['fate-dp', 'declare', source, '--cap', f'{self.epsilon:g}'])}` raises it."
+            )
+        if self.model == TREES and "_" in self.label:
+            raise InvalidArgument(
+                f"--label {self.label} has an underscore, beside which FATE's SecureBoost cannot read classes; rename the column."
+            )
+        for table in self.tables:
+            gaps = [name for name in table.features if (table.frame[name] == MISSING).any()]
+            if gaps and self.model == LR:
+                raise InvalidArgument(
+                    f"{table.path} has missing values as {gaps[0]}, which dp_hetero_lr does not take; try a scorecard, or fill them."
+                )
+        return [
+            f"Labels are flipped at epsilon {self.epsilon:g}, delta 0; a fifth of {self.records} records is held out."
+        ]
+
+
+def refuse_unwritable(out: Path) -> None:
+    """Make the folder; raises InvalidArgument where nothing can be written into it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(out, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise InvalidArgument(f"--out {out} is no folder that can be written to; name another.")
