@@ -193,4 +193,4 @@ def show_demo(find_sites: Callable[[TaskLines], tuple], output: Path) -> None:
         result = run_demo(Run(guest, host, output, lines.task))
     print_result(result, console)
     print_ledger(result["ledgers"], console)
-    console.print(f"Report: {output / 'report.html'}   Result: {output / 'result.json'}")
+    console.print(f"Report: {output / 'job-train-private.html'}   Result: {output / 'result.json'}")

@@ -1,9 +1,12 @@
 """`fate-dp try` as docs/howto/scorecard.md prints it, on files of a bank and a shop; then what the page says of the model."""
 
 import json
+import os
 import re
 import runpy
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +19,14 @@ from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.party_ledgers import home_at
 from fate_dp.privacy.validation import DEFAULT_DELTA
 from tests import bank_files
+from tests.board.browser import CHROMIUM, FLAGS
 from tests.unit.test_scorecard_formats import evaluated
 
 pytestmark = pytest.mark.end_to_end
 
+WIDTH, HEIGHT = 1100, 1300
+PICTURES = "FATE_DP_PICTURES"
+"""Names the folder where README's picture is kept; without it the picture is taken all the same, and thrown away."""
 PAGE = (Path(__file__).parents[2] / "docs" / "howto" / "scorecard.md").read_text(encoding="utf-8")
 COMMAND = re.search(r"^    fate-dp (try scorecard (?:.*\\\n)*.*)$", PAGE, re.MULTILINE)[1].replace("\\\n", " ")
 BLOCK = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -70,6 +77,17 @@ def test_the_page_has_the_names_whiskers_and_measures_and_no_measure_beyond_1(ou
     measured = [float(each) for each in re.findall(r"<b>(\d\.\d+) \(", page)]
     assert len(measured) == 2 and all(0 < each <= 1 for each in measured)
     assert "columns:" not in (out / "report.html").read_text(encoding="utf-8").partition("<h2>")[0]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, CHROMIUM)), reason="Chromium is missing")
+def test_the_picture_of_the_readme_is_of_this_page(out, tmp_path):
+    picture, program = tmp_path / "report.png", next(filter(None, map(shutil.which, CHROMIUM)))
+    flags = [*FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={WIDTH},{HEIGHT}"]
+    shot = [program, *flags, f"--screenshot={picture}", f"file://{out / 'card.html'}"]
+    subprocess.run(shot, check=True, capture_output=True, timeout=120)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    if os.environ.get(PICTURES):
+        shutil.copy(picture, Path(os.environ[PICTURES]) / picture.name)
 
 
 def test_each_party_paid_the_total_that_was_asked_and_no_more(out, flow_home):
