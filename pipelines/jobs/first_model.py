@@ -92,8 +92,8 @@ class FirstModel:
         unknown = set(self.categories) - {name for own in known for name in own}
         if unknown:
             raise InvalidArgument(f"--categories names {min(unknown)!r}, which neither file has as a column.")
-        own = [{name: each for name, each in self.categories.items() if name in names} for names in known]
-        return replace(metas[0], categories=own[0]), replace(metas[1], categories=own[1])
+        guest, host = ({each: self.categories[each] for each in own if each in self.categories} for own in known)
+        return replace(metas[0], categories=guest), replace(metas[1], categories=host)
 
     @cached_property
     def tables(self) -> tuple[CsvTable, CsvTable]:
@@ -105,7 +105,7 @@ class FirstModel:
         return len(set(self.tables[0].ids) & set(self.tables[1].ids))
 
     @property
-    def names_of_tables(self) -> Tables:
+    def uploaded(self) -> Tables:
         return Tables("try", *("_".join(each.stem.split()) for each in self.files))
 
     @cached_property
@@ -124,9 +124,7 @@ class FirstModel:
             own = given.get(role, {})
             unknown = [name for name in own if name not in table.features]
             if unknown:
-                raise InvalidArgument(
-                    f"--bins has a rule for {unknown[0]!r} of the {role}, and {table.path} has no such feature."
-                )
+                raise InvalidArgument(f"--bins has a rule for {unknown[0]!r}, which is no feature of {table.path}.")
             listed = {name: {CATEGORIES: list(range(len(each)))} for name, each in meta.categories.items()}
             found[role] = {name: own.get(name, listed.get(name, {QUANTILES: BINS})) for name in table.features}
         return found
@@ -138,9 +136,7 @@ class FirstModel:
         cut = [tuple(each.bins for each in own if isinstance(each, QuantileBins)) for own in made]
         sizes = list(map(len, made))
         bins = max(2, round(sum(each.most_bins - 1 for own in made for each in own) / sum(sizes)))
-        return CardRequest(
-            self.records, *sizes, self.epsilon, self.delta, bins, guest_quantiles=cut[0], host_quantiles=cut[1]
-        )
+        return CardRequest(self.records, *sizes, self.epsilon, self.delta, bins, 0, *cut)
 
     @cached_property
     def scores_left(self) -> int:
@@ -166,18 +162,14 @@ class FirstModel:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
         loader = FileSystemLoader(Path(__file__).parent)
-        environment = Environment(
-            loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+        made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+        made.filters["py"] = lambda value, left=0: pformat(value, width=WIDTH - left, sort_dicts=False).replace(
+            "\n", "\n" + " " * left
         )
-        environment.filters["py"] = lambda value, left=0: pformat(
-            dict(value) if isinstance(value, Mapping) else value, width=WIDTH - left, sort_dicts=False
-        ).replace("\n", "\n" + " " * left)
-        more: dict[str, Any] = {"folds": self.folds}
-        if self.model == SCORECARD:
-            parties = list(zip(("guest", "hosts[0]"), ROLES, self.plan.rows))
-            more = {"folds": self.folds, "plan": self.plan, "rules": self.rules, "parties": parties}
-        own = {**vars(self), "tables": self.names_of_tables, "metas": self.metas, "held_out": HELD_OUT, **more}
-        return environment.get_template("first_job.jinja").render(own)
+        rows = self.plan.rows if self.model == SCORECARD else ()
+        return made.get_template("first_job.jinja").render(
+            asked=self, held_out=HELD_OUT, parties=list(zip(("guest", "hosts[0]"), ROLES, rows))
+        )
 
     def _dataset(self, at: int) -> tuple[PartyHome, str, list[str]]:
         """The home of guest or host, what its ledger calls the table, and all that counts with it; none where it has no ledger."""
@@ -208,44 +200,32 @@ class FirstModel:
         ]
 
     def _refuse_epsilon(self, at: int, spent: float, cap: float) -> None:
-        table = f"{self.names_of_tables.namespace}/{(self.names_of_tables.guest, self.names_of_tables.host)[at]}"
-        words = [
-            "fate-dp",
-            "declare-table",
-            str(self.files[at]),
-            table,
-            "--party",
-            getattr(Parties(), ROLES[at]),
-            "--id",
-            self.ids[at],
-        ]
-        words += [*(() if at else ("--label", self.label)), "--epsilon", f"{spent + self.epsilon:.3g}"]
+        file, own_id, label = shlex.quote(str(self.files[at])), shlex.quote(self.ids[at]), shlex.quote(self.label)
+        table = f"{self.uploaded.namespace}/{getattr(self.uploaded, ROLES[at])}"
+        command = (
+            f"{file} {table} --party {getattr(Parties(), ROLES[at])} --id {own_id}{'' if at else f' --label {label}'}"
+        )
         raise InvalidArgument(
-            f"--epsilon is {self.epsilon:g}, but {self.files[at]} has spent {spent:.3g} of its cap of {cap:g}; ask for less, or let "
-            f"the {ROLES[at]}'s operator run `{shlex.join(words)}`."
+            f"--epsilon is {self.epsilon:g}, but {file} has spent {spent:.3g} of its cap of {cap:g}; ask for less, or let the "
+            f"{ROLES[at]}'s operator run `fate-dp declare-table {command} --epsilon {spent + self.epsilon:.3g}`."
         )
 
     def _check_flips(self) -> list[str]:
-        source = self.names_of_tables.label_source(self.label)
+        source = self.uploaded.label_source(self.label)
         cap = self._dataset(0)[0].policy.label_cap(source)
         if self.epsilon > cap:
-            raise InvalidArgument(
-                f"--epsilon is {self.epsilon:g}, above the cap of {source}, {cap:g}; "
-                f"`{shlex.join(['fate-dp', 'declare', source, '--cap', f'{self.epsilon:g}'])}` raises it."
-            )
+            command = f"fate-dp declare {shlex.quote(source)} --cap {self.epsilon:g}"
+            raise InvalidArgument(f"--epsilon is above the cap of {source}, {cap:g}; `{command}` raises it.")
         if self.model == TREES and "_" in self.label:
             raise InvalidArgument(
-                f"--label {self.label} has an underscore, beside which FATE's SecureBoost cannot read classes; rename the column."
+                f"--label {self.label} has an underscore, which FATE's SecureBoost does not take; rename it."
             )
-        for table in self.tables:
-            gaps = [name for name in table.features if (table.frame[name] == MISSING).any()]
-            if gaps and self.model == LR:
-                raise InvalidArgument(
-                    f"{table.path} has missing values as {gaps[0]}, which dp_hetero_lr does not take; try a scorecard, or fill them."
-                )
-        return [
-            f"Labels are flipped at epsilon {self.epsilon:g}, delta 0; a fifth of {self.records} records is held out."
-        ]
+        for table in self.tables if self.model == LR else ():
+            for name in table.features:
+                if (table.frame[name] == MISSING).any():
+                    told = f"{table.path} has missing values as {name}, which dp_hetero_lr does not take"
+                    raise InvalidArgument(f"{told}; try a scorecard, or fill them.")
+        return [f"Labels are flipped at epsilon {self.epsilon:g}; a fifth of {self.records} records is held out."]
 
 
 def refuse_unwritable(out: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Outcome:
         """Write the job's report into ``out``; returns the figures, and where it is."""
         asked = ReportRequest(self.address, self.job_id, open_home(self.home).parties, self.parties.guest, self.home)
         report, _ = write_report(gather(asked), out, "report")
-        figures, rows = self.figures()
+        figures, rows = self.figures
         return [*(f"{name} on {rows} held-out rows: {text}" for name, text in figures.items()), f"Report: {report}"]
 
     def write_card(self, out: Path, host_names: bool, epsilon: float, metas: tuple[TableMeta, TableMeta]) -> list[str]:
@@ -61,13 +62,14 @@ class Outcome:
         else:
             hosts = {"bins": [{**each, "name": f"x{at}"} for at, each in enumerate(hosts["bins"])]}
         binning = {"guest": own, host: hosts}
-        figures, rows = self.figures()
+        figures, rows = self.figures
         write_card(out / "card.html", document, binning, CardFacts(figures, rows, epsilon, self.job_id, texts))
         atomic_write(out / "card.json", json.dumps({"model": document, "binning": binning}, ensure_ascii=False))
         atomic_write(out / "card.pmml", pmml(document, binning))
         atomic_write(out / "card.py", python_source(document, binning))
         return [*self.write(out), *(f"{what}: {out / name}" for what, name in WRITTEN.items())]
 
+    @cached_property
     def figures(self) -> tuple[dict[str, str], int]:
         """Measures with 95 % intervals, as text, and of how many rows."""
         found = task_output_data(self.address, self.job_id, "guest", self.parties.guest, self.scored)

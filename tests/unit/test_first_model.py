@@ -90,7 +90,7 @@ def test_what_would_fail_later_is_refused_in_one_sentence_before_anything_starts
     "rules, told",
     [
         ("[]", "must have rules of columns under guest and host"),
-        ("guest: {nosuch: {quantiles: 5}}", "a rule for 'nosuch' of the guest"),
+        ("guest: {nosuch: {quantiles: 5}}", "a rule for 'nosuch', which is no feature"),
         ("host: {月消费: {cuts: [2, 1]}}", "cuts of '月消费' must be sorted"),
         ("guest: [", "is no YAML"),
     ],
