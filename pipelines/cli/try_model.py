@@ -91,8 +91,8 @@ def try_model(model: str, options: argparse.Namespace) -> None:
         print(f"Wrote {path}; `python {path}` runs it.")
         return
     with TaskLines(wide_console()) as lines:
-        sentences = runpy.run_path(str(path))["main"](partial(lines.task, model), lines.sentence)
-    print(*sentences, sep="\n")
+        runpy.run_path(str(path))["main"](partial(lines.task, model), lines.sentence)
+    print(f"Results: {options.out}")
 
 
 def print_card_plan(plan: CardPlan, console: Console) -> None:
