@@ -119,7 +119,7 @@ class FirstModel:
                 raise InvalidArgument(f"--bins {self.bins} is no YAML that can be read: {error}") from error
             if not isinstance(given, dict) or not all(isinstance(given.get(role, {}), dict) for role in ROLES):
                 raise InvalidArgument(f"--bins {self.bins} must have rules of columns under guest and host.")
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for role, table, meta in zip(ROLES, self.tables, self.metas):
             own = given.get(role, {})
             unknown = [name for name in own if name not in table.features]
@@ -132,11 +132,11 @@ class FirstModel:
     @cached_property
     def request(self) -> CardRequest:
         """Of the noise, with all records and no folds."""
-        made = [list(columns(self.rules[role]).values()) for role in ROLES]
-        cut = [tuple(each.bins for each in own if isinstance(each, QuantileBins)) for own in made]
-        sizes = list(map(len, made))
-        bins = max(2, round(sum(each.most_bins - 1 for own in made for each in own) / sum(sizes)))
-        return CardRequest(self.records, *sizes, self.epsilon, self.delta, bins, 0, *cut)
+        guest, host = (list(columns(self.rules[role]).values()) for role in ROLES)
+        bins = max(2, round(sum(each.most_bins - 1 for each in guest + host) / len(guest + host)))
+        cut = [tuple(each.bins for each in own if isinstance(each, QuantileBins)) for own in (guest, host)]
+        sizes = self.records, len(guest), len(host)
+        return CardRequest(*sizes, self.epsilon, self.delta, bins, guest_quantiles=cut[0], host_quantiles=cut[1])
 
     @cached_property
     def scores_left(self) -> int:
