@@ -20,8 +20,8 @@ from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, check_delta, check_epsilon, positive, whole
 
 MAX_FOLDS = 5
-BINS_SHARE = 0.25
-"""Of a party's epsilon, for quantiles: a scorecard's noise, which composes with them, grows by a few percent."""
+BINS_SHARE = 0.4
+"""Of a party's epsilon, for quantiles: a scorecard's noise, which composes with them, grows by 6 percent."""
 MOST_NOISE = 0.15
 """Of the records of an average bin: folds must leave the noise of each training below it."""
 CLEAR_ERROR = 0.1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 GRID_CELLS = 1 << 12
-LEAST_POWER, LARGEST_POWER = -4, 12
+LEAST_POWER, LARGEST_POWER = -3, 9
 """Of ten: numbers of these magnitudes a grid without a range tells apart."""
 
 
@@ -46,7 +46,7 @@ def grid_points(name: str, low: object, high: object) -> Floats:
 
 def magnitude_points() -> Floats:
     """``GRID_CELLS`` - 1 points for a column of which no range is known: 0, and of either sign numbers of three digits that
-    grow by 2 in a hundred from 1e-4 to 1e12. They read no value, so that they are public."""
+    grow by 1.4 in a hundred from 1e-3 to 1e9. They read no value, so that they are public."""
     powers = np.linspace(LEAST_POWER, LARGEST_POWER, GRID_CELLS // 2 - 1)
     above = np.array([float(f"{value:.2e}") for value in 10.0**powers])
     return np.concatenate([-above[::-1], [0.0], above])
