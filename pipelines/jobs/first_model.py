@@ -30,7 +30,7 @@ from .ready import Parties, Tables
 from .scorecard_plan import MAX_FOLDS, CardPlan, CardRequest, charges_of, folds_that_fit, plan_scorecard
 from .upload import check_table
 
-SCORECARD, LR, TREES = "scorecard", "lr", "trees"
+SCORECARD, TREES = "scorecard", "trees"
 BINS = 6
 """Of a column that nobody gives a rule for."""
 HELD_OUT = 0.2
@@ -220,10 +220,10 @@ class FirstModel:
             raise InvalidArgument(
                 f"--label {self.label} has an underscore, which FATE's SecureBoost does not take; rename it."
             )
-        for table in self.tables if self.model == LR else ():
+        for table in self.tables:
             for name in table.features:
                 if (table.frame[name] == MISSING).any():
-                    told = f"{table.path} has missing values as {name}, which dp_hetero_lr does not take"
+                    told = f"{table.path} has missing values as {name}, which trainings on flips do not take"
                     raise InvalidArgument(f"{told}; try a scorecard, or fill them.")
         return [f"Labels are flipped at epsilon {self.epsilon:g}; a fifth of {self.records} records is held out."]
 

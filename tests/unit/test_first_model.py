@@ -110,6 +110,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(asked, tmp_path):
 def test_models_on_flips_refuse_what_their_components_do_not_take(asked, files):
     for model, changes, told in (
         ("lr", {}, "has missing values as income"),
+        ("trees", {}, "has missing values as income"),
         ("trees", {"epsilon": 9.0}, "declare try/bank/default --cap 9"),
     ):
         with pytest.raises(InvalidArgument, match=told):
@@ -148,6 +149,7 @@ def test_with_folds_every_training_has_the_planned_epsilon(asked, tmp_path, monk
 
 @pytest.mark.parametrize("model, task", [("lr", "dp_hetero_lr_1"), ("trees", "score_correction_0")])
 def test_the_jobs_on_flips_score_rows_that_were_never_flipped(asked, tmp_path, model, task):
+    # Whatever the tables lack: the job is written without `check`.
     dag = dag_of(asked(model), tmp_path / "job.py")
     assert dag["tasks"]["label_flip_0"]["inputs"]["data"]["input_data"]["task_output_artifact"]["producer_task"] == (
         "keyed_split_0"
