@@ -279,7 +279,7 @@ docs: $(DOCS)/.installed
 
 # README's picture, of the report that the demo's test writes; needs Debian's chromium.
 docs-picture: $(TESTED)
-	FATE_DP_PICTURES=docs $(BIN)/python -m pytest -q tests/end_to_end/test_demo.py
+	FATE_DP_PICTURES=docs $(BIN)/python -m pytest -q tests/end_to_end/test_try.py
 
 # The same site, with what the notebooks print and draw: runs them first.
 docs-notebooks: $(TESTED)

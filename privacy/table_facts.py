@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .bins import check_range, special_values
@@ -46,6 +46,13 @@ class TableFacts:
         both = sorted(set(self.special) & set(self.categories))
         if both:
             raise InvalidArgument.of(f"codes of {both[0]!r}", "both", "special or categories")
+
+    def of_columns(self, names: Collection[str]) -> TableFacts:
+        """What is said of these columns, and of the whole table."""
+        own: dict[str, Any] = {
+            about: {name: each for name, each in getattr(self, about).items() if name in names} for about in BY_COLUMN
+        }
+        return replace(self, **own)
 
     def to_json(self) -> dict[str, Any]:
         """Builtins, without what nobody said."""

@@ -32,6 +32,7 @@ def party_stage(
 
     return decorated
 
+
 FATE_EXECUTES = "fate.components.entrypoint.cli.component.execute_cli"
 """The logger by which FATE tells with which exception a task ended."""
 

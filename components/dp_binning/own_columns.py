@@ -14,13 +14,7 @@ import numpy as np
 
 from fate_dp.privacy.bins import ColumnBins, TableBins, quantile_bins
 from fate_dp.privacy.events import Event
-from fate_dp.privacy.mechanisms.quantiles import (
-    cell_counts,
-    grid_points,
-    private_quantiles,
-    quantile_event,
-    quantile_levels,
-)
+from fate_dp.privacy.mechanisms.quantiles import cell_counts, private_quantiles, quantile_event, quantile_levels
 from fate_dp.privacy.noise.stream import Rng
 
 from ..common.frames import Block, DataFrame, Table, feature_blocks, require_numeric
@@ -71,7 +65,7 @@ def quantile_charges(
 def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | None, rng: Rng = None) -> TableBins:
     """The bins of all columns; those of quantiles are released here, after `quantile_charges` were charged."""
     cut = {name: each for name, each in rules.items() if isinstance(each, QuantileBins)}
-    points = {name: grid_points(name, each.low, each.high) for name, each in cut.items()}
+    points = {name: each.points(name) for name, each in cut.items()}
     found: dict[str, ColumnBins] = {}
     if cut and epsilon is not None:
         places = [frame.schema.columns.to_list().index(name) for name in cut]

@@ -14,6 +14,8 @@ from fate_dp.privacy.bins import (
     equal_width_bins,
     special_values,
 )
+from fate_dp.privacy.mechanisms.quantiles import grid_points, magnitude_points
+from fate_dp.privacy.noise.stream import Floats
 from fate_dp.privacy.validation import whole
 
 from ..common.federation import Document
@@ -29,12 +31,12 @@ GAUSSIAN, LAPLACE = NOISES = ("gaussian", "laplace")
 CUTS, CATEGORIES, RANGE, BINS, QUANTILES = "cuts", "categories", "range", "bins", "quantiles"
 SPECIAL = "special"
 PUBLIC_KINDS = ({CUTS}, {CATEGORIES}, {RANGE, BINS})
-KINDS = (*PUBLIC_KINDS, {RANGE, QUANTILES})
+KINDS = (*PUBLIC_KINDS, {RANGE, QUANTILES}, {QUANTILES})
 FORMS = (
     '{"cuts": [..]}, {"categories": [..]}, {"range": [low, high], "bins": k}%s, each with "special": [-999, ..] where such '
     "codes have bins of their own"
 )
-PUBLIC_FORMS, FORMS = FORMS % "", FORMS % ' or {"range": [low, high], "quantiles": k}'
+PUBLIC_FORMS, FORMS = FORMS % "", FORMS % ', {"quantiles": k}, with or without a range'
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,15 @@ class PublicBins:
 
 @dataclass(frozen=True)
 class QuantileBins:
-    """``bins`` bins of nearly equally many records, cut at private quantiles within the public range."""
+    """``bins`` bins of nearly equally many records, cut at private quantiles within the public range, or at any magnitude."""
 
-    low: float
-    high: float
+    ends: tuple[float, float] | None
     bins: int
     special: tuple[float, ...] = ()
+
+    def points(self, name: str) -> Floats:
+        """Where the column ``name`` may be cut."""
+        return magnitude_points() if self.ends is None else grid_points(name, *self.ends)
 
     @property
     def quantiles(self) -> int:
@@ -104,13 +109,18 @@ def _without_special(name: str, value: Mapping) -> Rule:
         return PublicBins(cut_bins(name, value[CUTS]))
     if CATEGORIES in value:
         return PublicBins(category_bins(name, value[CATEGORIES]))
+    quantiles = value.get(QUANTILES)
+    if quantiles is not None:
+        quantiles = whole(f"quantiles of {name!r}", quantiles, 2, MAX_BINS - 1)
+        if RANGE not in value:
+            return QuantileBins(None, quantiles)
     ends = value[RANGE]
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         raise Refusal.of(f"range of {name!r}", ends, "two finite numbers, the smaller one first")
     low, high = check_range(name, *ends)
-    if BINS in value:
+    if quantiles is None:
         return PublicBins(equal_width_bins(name, low, high, value[BINS]))
-    return QuantileBins(low, high, whole(f"quantiles of {name!r}", value[QUANTILES], 2, MAX_BINS - 1))
+    return QuantileBins((low, high), quantiles)
 
 
 def columns(value: object) -> dict[str, Rule]:

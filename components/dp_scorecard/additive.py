@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,14 +38,51 @@ def label_ridge(moments: LabelMoments, bins: int) -> float:
     return moments.sigma / TARGET * math.sqrt(bins)
 
 
-def solve(matrix: np.ndarray, linear: Vector, ridge: float) -> Vector:
-    """Weights from the noisy X^T X (m, m) and X^T t (m,).
+def inverse_of(matrix: np.ndarray, ridge: float) -> np.ndarray:
+    """(X^T X + ridge I)^-1 of the noisy X^T X (m, m).
 
     Noise can leave eigenvalues of X^T X below zero, which no table has; they are raised to zero, so that the system always
     has one solution. That is post-processing.
     """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    return vectors @ ((vectors.T @ linear) / (np.maximum(values, 0.0) + ridge))
+    inverse: np.ndarray = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+    return inverse
+
+
+def solve(matrix: np.ndarray, linear: Vector, ridge: float) -> Vector:
+    """Weights from the noisy X^T X (m, m) and X^T t (m,)."""
+    return inverse_of(matrix, ridge) @ linear
+
+
+Variances = tuple[np.ndarray, Vector]
+"""Of the noise on X^T X and on X^T t, entry by entry."""
+
+
+def noise_of_weights(inverse: np.ndarray, weights: Vector, variances: Variances) -> np.ndarray:
+    """float64 (m, m): by how much a standard deviation of each sum's noise moves each weight, to first order.
+
+    The error of (X^T X) w is that of every entry times its weight.
+    """
+    return inverse * np.sqrt(variances[1] + variances[0] @ weights**2)
+
+
+class Errors(NamedTuple):
+    """What w^T X^T t, w^T c and w^T X^T X w are expected to err by, c the counts: w was fitted to the very noise that they have.
+
+    Left in, the variance of all scores comes out too small and the means of the classes too far apart, so that points are
+    stretched, by a factor of a hundred at times.
+    """
+
+    linear: float = 0.0
+    counts: float = 0.0
+    square: float = 0.0
+
+    @classmethod
+    def of(cls, inverse: np.ndarray, weights: Vector, variances: Variances) -> Errors:
+        """To first order."""
+        own, (of_matrix, of_linear) = np.diag(inverse), variances
+        squared = float(-2 * own @ (of_matrix @ weights**2))
+        return cls(float(own @ of_linear), float(-own @ (np.diag(of_matrix) * weights)), squared)
 
 
 @dataclass(frozen=True)
@@ -55,7 +93,9 @@ class Calibration:
     intercept: float
 
 
-def calibrate(weights: Vector, image: Vector, linear: Vector, counts: Vector, columns: Sequence[slice]) -> Calibration:
+def calibrate(
+    weights: Vector, image: Vector, linear: Vector, counts: Vector, columns: Sequence[slice], errors: Errors = Errors()
+) -> Calibration:
     """The log-odds of linear discriminant analysis: normal scores of one variance in both classes.
 
     Args:
@@ -63,19 +103,28 @@ def calibrate(weights: Vector, image: Vector, linear: Vector, counts: Vector, co
         linear: X^T t, noisy where it was released with noise.
         counts: records in each bin.
         columns: where each column's bins stand; those of one column hold every record once.
+        errors: of the sums by noise, where some is known.
     """
     records = float(np.mean([counts[column].sum() for column in columns]))
     balance = float(np.mean([linear[column].sum() for column in columns])) / TARGET
     share = min(max((1 + balance / records) / 2, 1 / records), 1 - 1 / records)
-    of_ones = weights @ (linear / TARGET + counts) / 2 / (share * records)
-    of_zeros = weights @ (counts - linear / TARGET) / 2 / ((1 - share) * records)
+    product, scored = (weights @ linear - errors.linear) / TARGET, weights @ counts - errors.counts
+    of_ones = (product + scored) / 2 / (share * records)
+    of_zeros = (scored - product) / 2 / ((1 - share) * records)
     mean = share * of_ones + (1 - share) * of_zeros
     between = share * (1 - share) * (of_ones - of_zeros) ** 2
-    # Noise can make the variance of all scores smaller than that between the classes, or negative.
-    total = max(float(weights @ image) / records - mean**2, between, 1e-12)
+    # Noise can make the variance of all scores smaller than that between the classes, or negative. Were columns independent, it
+    # would be that of each column, added up, which only counts of single bins enter; less than half of it is noise.
+    independent = sum(_variance(weights[column], np.maximum(counts[column], 0.0)) for column in columns)
+    total = max((float(weights @ image) - errors.square) / records - mean**2, independent / 2, between, 1e-12)
     within = max(total - between, MIN_SHARE * total)
     slope = float(max(of_ones - of_zeros, 0.0) / within)
     return Calibration(slope, float(math.log(share / (1 - share)) - slope * (of_ones + of_zeros) / 2))
+
+
+def _variance(values: Vector, counts: Vector) -> float:
+    total = max(float(counts.sum()), 1.0)
+    return float(counts @ values**2) / total - (float(counts @ values) / total) ** 2
 
 
 def monotone(weights: Vector, counts: Vector, direction: str) -> Vector:
@@ -156,6 +205,16 @@ class Scale:
         base = self.base_points - self.factor * (average + math.log(self.base_odds))
         points = -self.factor * calibration.slope * (weights - means)
         return int(np.rint(base)), np.rint(points).astype(np.int64)
+
+    def noise_of_points(
+        self, moved: np.ndarray, counts: Vector, columns: Sequence[slice], calibration: Calibration
+    ) -> Vector:
+        """Standard deviation of every bin's points by the noise on the tables; ``moved`` is of `noise_of_weights`."""
+        centred = moved.copy()
+        for column in columns:
+            centred[column] -= counts[column] @ moved[column] / max(float(counts[column].sum()), 1.0)
+        found: Vector = self.factor * calibration.slope * np.linalg.norm(centred, axis=1)
+        return found
 
 
 def slices(counts: Sequence[int]) -> list[slice]:

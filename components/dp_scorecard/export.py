@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,11 +36,13 @@ Scorer = Callable[[Mapping[str, Any]], Scored]
 
 @dataclass(frozen=True)
 class Characteristic:
-    """One column of a scorecard: the points of its bins, and how its values are cut, where that is known."""
+    """One column of a scorecard: the points of its bins, how its values are cut, where that is known, and what the model
+    tells of the bins (`model.Points`)."""
 
     name: str
     points: tuple[int, ...]
     bins: ColumnBins | None = None
+    told: Document = field(default_factory=dict)
 
     def points_of(self, given: object) -> int:
         """Of a value, or of the number of its bin where no bins are known; ValueError where the column has no such one."""
@@ -60,7 +61,7 @@ class Characteristic:
 
 
 def characteristics(document: Document, binning: Binning | None = None) -> dict[str, Characteristic]:
-    """Every column by its name; a host's is called ``host 10000: x0`` at the guest.
+    """Every column by its name; a host's is called ``host 10000: x0`` at the guest, or as the host's ``binning`` names it.
 
     Raises:
         ValueError: ``binning`` names a party without columns here, or cuts other columns than that party has.
@@ -73,8 +74,8 @@ def characteristics(document: Document, binning: Binning | None = None) -> dict[
         if party in known:
             cut = _bins_of(party, known.pop(party), part.counts)
         for column, bins in zip(part.to_json(), cut):
-            name = f"{prefix}{column['column']}"
-            found[name] = Characteristic(name, tuple(column["points"]), bins)
+            name = f"{prefix}{column['column'] if bins is None else bins.name}"
+            found[name] = Characteristic(name, tuple(column["points"]), bins, column)
     if known:
         parties = ", ".join([GUEST, *card.hosts])
         raise ValueError(f"binning names {next(iter(known))!r}; the scorecard has columns of {parties}.")
@@ -134,28 +135,3 @@ def reasons(document: Document, record: Mapping[str, object], binning: Binning |
     columns = characteristics(document, binning)
     lost = {name: max(columns[name].points) - points for name, points in _contributions(columns, record).items()}
     return sorted(((name, points) for name, points in lost.items() if points), key=lambda each: (-each[1], each[0]))
-
-
-def picture(document: Document, path: str | Path, binning: Binning | None = None) -> None:
-    """A PNG with one panel for each column: the points of its bins, which is the shape of its part in the score."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = characteristics(document, binning)
-    across = min(4, len(columns))
-    down = -(-len(columns) // across)
-    figure = Figure(figsize=(3.2 * across, 2.2 * down), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels: Any = figure.subplots(down, across, squeeze=False, sharey=True)
-    for panel, column in zip(panels.flat, columns.values()):
-        panel.step(range(len(column.points)), column.points, where="mid")
-        panel.axhline(0, linewidth=0.5)
-        panel.set_title(column.name, fontsize=8)
-        if column.bins is None:
-            panel.set_xlabel("bin", fontsize=7)
-        else:
-            panel.set_xticks(range(len(column.points)), column.bins.labels(), rotation=60, fontsize=5)
-    for panel in list(panels.flat)[len(columns) :]:
-        panel.set_visible(False)
-    panels[0][0].set_ylabel("points", fontsize=7)
-    figure.savefig(path, dpi=120)

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fate_dp.privacy.evidence import ones_and_others
+from fate_dp.privacy.mechanisms.contingency_tables import TARGET
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 from fate_dp.privacy.mechanisms.second_moments import UNIT_BITS
 
 from ..common.federation import Context, Document, check_roles, data_parties, name_of, own_party
@@ -20,19 +23,21 @@ from ..common.frames import DataFrame, Table
 from ..common.preflight import show_summary
 from ..common.vocabulary import LABEL, NONE, RECORD
 from ..protocols.shared_descent import Keys, exchange_keys
-from .additive import Calibration, calibrate, constrained, label_ridge, merged, solve
+from .additive import Calibration, Errors, calibrate, constrained, inverse_of, label_ridge, merged, noise_of_weights
 from .agreement import ScorecardGuestPreflight, ScorecardHostPreflight, ScorecardPreflight, ScorecardTerms
-from .model import Points, Scorecard
+from .model import COUNTED, POINTS_NOISE, RECORDS, Points, Scorecard
 from .settings import TrainSettings
 from .tables import added_up, gather
 
 
 class Fitted(NamedTuple):
-    """Joint weights under one ridge, and X^T X of them."""
+    """Joint weights under one ridge, X^T X of them, and what noise did to them; ``moved`` (`noise_of_weights`) of the first."""
 
     ridge: float
     weights: np.ndarray
     image: np.ndarray
+    errors: Errors
+    moved: np.ndarray | None
 
 
 class Fit(NamedTuple):
@@ -41,11 +46,13 @@ class Fit(NamedTuple):
     Attributes:
         counts, linear: records in each bin, and X^T t.
         fits: under the ridge, then under those of the path.
+        told: of every bin, `COUNTED`; numbers without noise of their own are not a number.
     """
 
     counts: np.ndarray
     linear: np.ndarray
     fits: list[Fitted]
+    told: dict[str, np.ndarray]
 
 
 def fit_tables(checks: ScorecardGuestPreflight, terms: ScorecardTerms, joint: np.ndarray) -> Fit:
@@ -53,16 +60,35 @@ def fit_tables(checks: ScorecardGuestPreflight, terms: ScorecardTerms, joint: np
     target = terms.sizes[0].bins
     bins = np.delete(np.arange(len(joint)), target)
     matrix, linear, ridge = joint[np.ix_(bins, bins)], joint[bins, target], terms.tables.required_ridge()
+    variances = terms.tables.variances()
+    noise = variances[np.ix_(bins, bins)], variances[bins, target]
     if checks.label_noise is not None and checks.moments is not None:
         linear = linear + checks.label_noise.values.astype(float) * 4.0**-UNIT_BITS
         ridge = math.hypot(ridge, label_ridge(checks.moments, len(bins)))
+        noise = noise[0], noise[1] + checks.moments.sigma**2
     settings, shapes = checks.settings, checks.shapes
-    ridge, fits = settings.ridge or ridge, []
+    ridge = settings.ridge or ridge
+    fits: list[Fitted] = []
     counts = np.maximum(np.diag(matrix), 0.0)
     for each in (ridge, *(ridge * factor for factor in settings.ridge_path or ())):
-        weights = constrained(solve(matrix, linear, each), counts, shapes.neighbours, shapes.directions)
-        fits.append(Fitted(each, weights, matrix @ weights))
-    return Fit(counts, linear, fits)
+        inverse = inverse_of(matrix, each)
+        weights = constrained(inverse @ linear, counts, shapes.neighbours, shapes.directions)
+        errors, moved = Errors.of(inverse, weights, noise), None if fits else noise_of_weights(inverse, weights, noise)
+        fits.append(Fitted(each, weights, matrix @ weights, errors, moved))
+    return Fit(counts, linear, fits, told_counts(checks, matrix, linear, noise))
+
+
+def told_counts(
+    checks: ScorecardGuestPreflight, matrix: np.ndarray, linear: np.ndarray, variances: tuple[np.ndarray, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """`COUNTED` of the bins of parties whose records noise protects; flips are reverted."""
+    of_records, of_events = np.diag(variances[0]), (variances[1] / TARGET**2 + np.diag(variances[0])) / 4
+    table = ones_and_others((linear / TARGET + np.diag(matrix)) / 2, np.diag(matrix))
+    if checks.labels is not None and checks.labels.flips is not None and checks.settings.privacy == NONE:
+        rate = flip_probability(checks.labels.epsilon)
+        table, of_events = table.with_flips_reverted(checks.labels.epsilon), of_events / (1 - 2 * rate) ** 2
+    numbers = (table.totals, table.events, np.sqrt(of_records), np.sqrt(of_events))
+    return {name: np.where(of_records > 0, each, math.nan) for name, each in zip(COUNTED, numbers)}
 
 
 def train(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model: Document | None = None) -> Document:
@@ -79,7 +105,7 @@ def train(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model
         terms = host.accept(host.agree())
         scorecard = fit_host(ctx, host, terms, host.rows, keys_of(ctx, terms))
     checks.mark_released()
-    show_summary(ctx, summary_of(checks, terms, ctx.local.role))
+    show_summary(ctx, {**summary_of(checks, terms, ctx.local.role), **scorecard.facts()})
     return scorecard.to_json(checks.meta(terms))
 
 
@@ -134,14 +160,20 @@ def _scorecard(
 ) -> Scorecard:
     """Joint weights as points, divided among the parties; hosts' columns are known by number."""
     settings, shapes, weights = checks.settings, checks.shapes, fitted.weights
-    calibration = calibrate(weights, fitted.image, fit.linear, fit.counts, shapes.columns)
+    calibration = calibrate(weights, fitted.image, fit.linear, fit.counts, shapes.columns, fitted.errors)
     base, points = settings.scale.table(weights, fit.counts, shapes.columns, calibration)
     points = merged(points, fit.counts, shapes.neighbours, settings.merge_points) if settings.merge_points else points
     parts, first = [], 0
+    noise = None
+    if fitted.moved is not None:
+        noise = settings.scale.noise_of_points(fitted.moved, fit.counts, shapes.columns, calibration)
     for of_party, party in zip(terms.counts, data_parties(ctx)):
         place = slice(first, first + sum(of_party))
         names = checks.frame.schema.columns.to_list() if not first else [f"x{at}" for at in range(len(of_party))]
-        parts.append((name_of(party), Points(tuple(names), of_party, weights[place], points[place])))
+        told = {} if noise is None else {POINTS_NOISE: noise[place]}
+        if told and not np.isnan(fit.told[RECORDS][place]).any():
+            told |= {name: numbers[place] for name, numbers in fit.told.items()}
+        parts.append((name_of(party), Points(tuple(names), of_party, weights[place], points[place], told)))
         first = place.stop
     (_, own), *hosts = parts
     return Scorecard(own, dict(hosts), base, settings.scale, calibration)

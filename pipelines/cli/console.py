@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fate_dp.deploy.flow.client import FlowAddress
+    from fate_dp.privacy.table_facts import TableFacts
 
     from ..jobs.csv_files import TableMeta
 
@@ -116,19 +117,24 @@ def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
 
 def table_meta(options: argparse.Namespace, label: str | None = None, label_type: str | None = None) -> TableMeta:
     """How a table in a CSV file is read, and what is known of it: what `TABLE_FLAGS` were given."""
-    from fate_dp.privacy.table_facts import TableFacts
-
     from ..jobs.csv_files import TableMeta
 
-    facts = TableFacts(
+    facts = table_facts(options)
+    return TableMeta(options.id, label, label_type, delimiter=options.delimiter, encoding=options.encoding, facts=facts)
+
+
+def table_facts(options: argparse.Namespace) -> TableFacts:
+    """What was said of the columns of a table."""
+    from fate_dp.privacy.table_facts import TableFacts
+
+    return TableFacts(
         population=getattr(options, "population", None),
-        units=_by_column("unit", options.unit, "UNIT", str),
+        units=_by_column("unit", getattr(options, "unit", None), "UNIT", str),
         ranges=_by_column("range", options.range, "LOW:HIGH", _limits),
         categories=_by_column("categories", options.categories, "A,B,...", _texts),
         missing=_texts(options.missing) if options.missing else (),
         special=_by_column("special", options.special, "CODE,...", _numbers),
     )
-    return TableMeta(options.id, label, label_type, delimiter=options.delimiter, encoding=options.encoding, facts=facts)
 
 
 Value = TypeVar("Value")
@@ -243,4 +249,4 @@ def show_demo(find_sites: Callable[[TaskLines], tuple], output: Path) -> None:
         result = run_demo(Run(guest, host, output, lines.task))
     print_result(result, console)
     print_ledger(result["ledgers"], console)
-    console.print(f"Report: {output / 'report.html'}   Result: {output / 'result.json'}")
+    console.print(f"Report: {output / 'job-train-private.html'}   Result: {output / 'result.json'}")

@@ -39,6 +39,7 @@ from .data import add_prep
 from .plan import add_plan
 from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
+from .try_model import add_try
 
 FATE_EXTRA = "fate fate_client fate_flow fate_utils imblearn packaging pandas pkg_resources psutil pyarrow sklearn"
 EXTRAS = {
@@ -63,7 +64,13 @@ GROUPS = {
         "cap bank/payments --epsilon 3",
     ),
     "After a job": ("ledger --html ledger.html", "report JOB_ID", "audit JOB_ID", "attack JOB_ID"),
-    "Operate": ("stop JOB_ID", "doctor --flow 127.0.0.1:9380", "backup /srv/backups", "provider list", "board start /opt/fateboard"),
+    "Operate": (
+        "stop JOB_ID",
+        "doctor --flow 127.0.0.1:9380",
+        "backup /srv/backups",
+        "provider list",
+        "board start /opt/fateboard",
+    ),
 }
 """An example of each command, as the help shows them."""
 
@@ -141,6 +148,7 @@ def parser() -> argparse.ArgumentParser:
     text = "train on breast-cancer data with and without label privacy, and compare"
     command = add(commands, demo, text, "flow", "cold")
     command.add_argument("--out", type=Path, default=Path("out/demo"), help="where results go (out/demo)")
+    add_try(commands)
     add_upload(commands)
     command = add(commands, ledger, "show what each party's ledger says was spent", "json")
     command.add_argument(

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fate_dp.privacy.events import RELATIONS
@@ -14,6 +15,7 @@ from fate_dp.privacy.validation import DEFAULT_DELTA
 from ..jobs.text_tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
 from .console import Commands, Run, add_command, add_home, add_kinds, given, parties_folder, wide_console
 from .plan_hetero_lr import LinkRequest, add_link_flags, plan_link, print_link_plan
+from .try_model import add_card_flags, plan_card, print_card_plan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +40,8 @@ def add_plan(commands: Commands) -> None:
     add("homo-gbdt", text, homo_gbdt, _add_homo_gbdt)
     text = "a training of dp_hetero_lr over a line between two sites: bytes, delays, seconds of waiting"
     add("hetero-lr", text, hetero_lr, add_link_flags)
+    for name, text in (("scorecard", "a training of dp_scorecard"), ("binning", "counts by bin of dp_binning")):
+        add(name, f"{text}: noise of a bin, errors of WOE and points", card, partial(add_card_flags, kind=name))
 
 
 def _add_target(command: argparse.ArgumentParser) -> None:
@@ -158,6 +162,10 @@ def homo_gbdt(options: argparse.Namespace) -> None:
 def hetero_lr(options: argparse.Namespace) -> None:
     request = LinkRequest(**given(options, LinkRequest))
     answer(options, lambda progress: plan_link(request), print_link_plan)
+
+
+def card(options: argparse.Namespace) -> None:
+    answer(options, lambda progress: plan_card(options), print_card_plan)
 
 
 def answer(

@@ -31,34 +31,26 @@ from ..jobs.text_tables import named
 from ..jobs.upload import TableMeta, upload_table
 from ..report.guarantees import Protocol, component_guarantee
 from ..report.job_facts import ReportRequest, gather
-from ..report.job_page import write_report as write_job_report
+from ..report.job_page import write_report
 
 if TYPE_CHECKING:
     from fate_client.pipeline import FateFlowPipeline
 
 
-# Measures of a binary classifier on held-out records.
-
-ROC_POINTS = 200
-
-
 def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict[str, Any]:
-    """Metrics and ROC curve in the form of the result schema; label 1 is the positive class."""
+    """Measures of a binary classifier on held-out records, as the result schema has them; label 1 is the positive class."""
     from sklearn import metrics
 
     labels, scores = numpy.asarray(labels, dtype=float), numpy.asarray(scores, dtype=float)
     predicted = scores > threshold
     of_class = metrics.precision_recall_fscore_support(labels, predicted, average="binary", zero_division=0)[:3]
-    false_positive, true_positive, _ = metrics.roc_curve(labels, scores)
-    kept = numpy.unique(numpy.linspace(0, len(false_positive) - 1, ROC_POINTS).astype(int))
     return {
         "metrics": {
             "accuracy": float(metrics.accuracy_score(labels, predicted)),
             "auc": float(metrics.roc_auc_score(labels, scores)),
             **dict(zip(("precision", "recall", "f1"), map(float, of_class))),
             "rows": len(labels),
-        },
-        "roc": {"fpr": false_positive[kept].tolist(), "tpr": true_positive[kept].tolist()},
+        }
     }
 
 
@@ -89,7 +81,7 @@ FILES = {
 }
 UPLOAD = "upload {}"
 REPORTED = ("train private", "predict private")
-"""Jobs that get a page of their own beside the demo's, as the guest may know them."""
+"""Jobs that get a page, as the guest may know them."""
 JOB_NAMES = (*map(UPLOAD.format, FILES), "train private", "predict private", "train not private", "predict not private")
 
 
@@ -164,8 +156,6 @@ class Run:
 
 def run_demo(run: Run) -> dict[str, Any]:
     """Prepare, upload, train, predict, compare; returns the result (schema: result_schema.json), which it also writes."""
-    from .page import write_report
-
     begin = time.monotonic()
     manifest = upload_data(run)
     copy = run.data / f"{PUBLIC_COPY}.csv"
@@ -184,7 +174,7 @@ def run_demo(run: Run) -> dict[str, Any]:
     run.output.mkdir(parents=True, exist_ok=True)
     pages = {name: job_page(run, name) for name in REPORTED}
     result = {
-        "schema": "fate-dp/demo-result/4",
+        "schema": "fate-dp/demo-result/5",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "fate_dp_version": version("fate-dp"),
         "fate_version": fate_version(),
@@ -214,7 +204,6 @@ def run_demo(run: Run) -> dict[str, Any]:
         ],
     }
     atomic_write(run.output / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
-    write_report(result, run.output / "report.html")
     return result
 
 
@@ -224,10 +213,10 @@ def ledger_with_tables(parties_folder: Path, party_id: str) -> list[dict[str, An
 
 
 def job_page(run: Run, name: str) -> str:
-    """Write what the guest may know of a job; returns the name of the page beside the demo's report."""
+    """Write what the guest may know of a job; returns the name of the page beside the result."""
     job_id = run.results[name].job_id
     asked = ReportRequest(run.guest.address, job_id, run.guest.parties_folder, run.parties.guest, run.guest.home)
-    page, _ = write_job_report(gather(asked), run.output, f"job-{name.replace(' ', '-')}")
+    page, _ = write_report(gather(asked), run.output, f"job-{name.replace(' ', '-')}")
     return page.name
 
 

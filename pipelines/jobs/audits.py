@@ -34,6 +34,7 @@ from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument
 from .canaries import Canaries, Kind, canaries_of, file_of
 from .job_plans import JOB_ID
 from .party_ledgers import has_ledger, home_at
+from .text_tables import named
 
 GUESSED_ABSENT = 0.2
 """Of all canaries, those of the largest losses; fixed before any run."""
@@ -73,8 +74,9 @@ class AuditRequest:
     def claim(self, entry: dict[str, Any]) -> Claim:
         """What a line of the ledger claims of this job."""
         epsilon = math.inf if entry["epsilon"] in ("infinity", None) else float(entry["epsilon"])
+        (called,) = named([entry], "source", home_at(self.parties, self.party_id).ledger.tables())
         return Claim(
-            f"{entry['mechanism']} on {entry['source']} in job {self.job_id} of party {self.party_id}",
+            f"{entry['mechanism']} on {called['source']} in job {self.job_id} of party {self.party_id}",
             epsilon,
             float(entry["delta"] or 0.0),
             entry["unit"],

@@ -422,3 +422,11 @@ class _Reading:
 def _not_numbers(values: pandas.Series) -> pandas.Series:
     """The values of a column that are neither a plain number nor missing."""
     return values[pandas.to_numeric(values, errors="coerce").isna() & (values != MISSING)]
+
+
+def columns_of(path: str | os.PathLike, meta: TableMeta) -> list[str]:
+    """The names of a file's columns, whatever its cells hold."""
+    reading = _Reading(Path(path), meta)
+    text = reading._text()
+    reading.delimiter = meta.delimiter or reading._likeliest_delimiter(text)
+    return list(reading._named_columns(reading._cells(text)).columns)

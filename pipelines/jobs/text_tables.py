@@ -164,15 +164,6 @@ def observer_table(result: dict[str, Any]) -> TextTable:
     return table_of(result["privacy"]["epsilon_per_observer"], columns)
 
 
-def party_table(result: dict[str, Any]) -> TextTable:
-    """Who holds how much, and what PSI left of it."""
-    parties = result["data"]["parties"]
-    features = sum(party["features"] for party in parties)
-    common = {"party": "in common, found by PSI", "features": features, "rows": result["data"]["common_rows"]}
-    columns = {"held by": "party", "features": "features", "training records": "train", "held-out records": "test"}
-    return table_of([{**party, **party["rows"]} for party in [*parties, common]], columns)
-
-
 def seconds_table(result: dict[str, Any]) -> TextTable:
     """Seconds of each task."""
     return table_of(result["seconds"]["tasks"], _same("job", "task", "seconds"))
@@ -221,6 +212,7 @@ def print_result(result: dict[str, Any], console: Console) -> None:
     """Print models, guarantees and times on a rich console."""
     rows = result["models"]["private"]["metrics"]["rows"]
     print_table(console, f"Three models on {rows} held-out records", model_table(result))
+    print_table(console, "The private one on its training records", training_table(result))
     print_table(console, "Epsilon per observer", observer_table(result))
     for release in result["privacy"]["score_releases"]:
         print_text(

@@ -154,6 +154,17 @@ class ContingencyTables:
         """Scale of the party's noise in counts, on counts of its bins and of pairs with the others' bins."""
         return self.noise_multipliers[party] * self.sensitivity(party) * ROUND_UP
 
+    def variances(self) -> NDArray[np.float64]:
+        """float64 (all entries, all entries): of the noise on each entry of the joint tables, in squared counts."""
+        squares = np.repeat([self.sigma(party) ** 2 for party in range(len(self.parties))], self._widths)
+        party = np.repeat(np.arange(len(self.parties)), self._widths)
+        column = np.concatenate([512 * at + rows.column_of_bins() for at, rows in enumerate(self.parties)])
+        own = np.equal.outer(party, party)
+        found = np.where(own, squares / 2 * np.not_equal.outer(column, column), np.add.outer(squares, squares))
+        is_bin = np.concatenate([np.arange(rows.width) < rows.bins for rows in self.parties])
+        np.fill_diagonal(found, squares * is_bin)
+        return found
+
     def draw(self, party: int, observers: Sequence[str], rng: Rng = None) -> TableNoise:
         """All noise of one party, to be added once, and the event to be charged; zeros and None without noise."""
         stream, own, steps = open_stream(rng), self._party(party), self._steps(party)
@@ -191,6 +202,10 @@ class ContingencyTables:
             * math.sqrt(variances[0] + variances[1])
             * (math.sqrt(bins) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY)))
         )
+
+    @property
+    def _widths(self) -> list[int]:
+        return [rows.width for rows in self.parties]
 
     def _party(self, party: int) -> BinnedRows:
         last = len(self.parties) - 1

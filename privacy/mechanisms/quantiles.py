@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 GRID_CELLS = 1 << 12
+LEAST_POWER, LARGEST_POWER = -3, 9
+"""Of ten: numbers of these magnitudes a grid without a range tells apart."""
 
 
 def grid_points(name: str, low: object, high: object) -> Floats:
@@ -40,6 +42,14 @@ def grid_points(name: str, low: object, high: object) -> Floats:
     shares = np.arange(1, GRID_CELLS) / GRID_CELLS
     points: Floats = first * (1 - shares) + last * shares
     return points
+
+
+def magnitude_points() -> Floats:
+    """``GRID_CELLS`` - 1 points for a column of which no range is known: 0, and of either sign numbers of three digits that
+    grow by 1.4 in a hundred from 1e-3 to 1e9. They read no value, so that they are public."""
+    powers = np.linspace(LEAST_POWER, LARGEST_POWER, GRID_CELLS // 2 - 1)
+    above = np.array([float(f"{value:.2e}") for value in 10.0**powers])
+    return np.concatenate([-above[::-1], [0.0], above])
 
 
 def cell_counts(values: ArrayLike, points: Floats) -> Integers:

@@ -72,14 +72,15 @@ def settings_at(ctx, given, own):
 
 def noise_for(given):
     """A context in which noise is faint where the job names no epsilon."""
-    draw = ContingencyTables.draw
+    draw, variances = ContingencyTables.draw, ContingencyTables.variances
 
     def faint(*arguments):
         noise = draw(*arguments)
         cross = {position: block >> FAINT_BITS for position, block in noise.cross.items()}
         return replace(noise, own=noise.own >> FAINT_BITS, cross=cross)
 
-    return nullcontext() if "epsilon" in given else mock.patch.object(ContingencyTables, "draw", faint)
+    told = {"draw": faint, "variances": lambda terms: variances(terms) / 4**FAINT_BITS}
+    return nullcontext() if "epsilon" in given else mock.patch.multiple(ContingencyTables, **told)
 
 
 def predict(ctx, earlier, tables, model, own=None, **given):

@@ -195,7 +195,7 @@ def trained(tmp_path, columns, purpose="dp_homo_nn, aggregation secure_sum"):
     home = home_at(tmp_path / "parties", PARTY)
     tags = record_tags(["r1"], home.key, "records")
     dataset = home.ledger.remember_dataset(
-        "columns:0", columns, records=tags, key_id=home.key_id, tables=["bank/loans"]
+        f"columns:{0:016x}", columns, records=tags, key_id=home.key_id, tables=["bank/loans"]
     )
     home.ledger.record(
         dataset=dataset,
@@ -273,6 +273,7 @@ def test_a_training_is_void_where_its_control_is_not_broken(tmp_path, csv):
     (certificate,) = audit_job(asked(tmp_path, model=model))
     assert certificate.verdict == VOID and "On the control without privacy" in certificate.reason
     assert certificate.evidence.canaries == 100 and "model" in certificate.inputs
+    assert " on bank/loans in job " in certificate.claim.subject
     model_file(tmp_path, [0.1, 0.2, 0.3], LOGISTIC, ["b", "a"])
     assert "other columns than the canaries have" in void_of(tmp_path, model=model)
     model.write_text("{}")

@@ -108,6 +108,19 @@ def test_the_noise_has_the_stated_scale(factor, fits):
             assert bool(abs(squares.mean() - 1) < 5 * math.sqrt(2 / squares.size)) is fits
 
 
+def test_stated_variances_are_those_of_the_noise_on_every_entry_of_the_joint_tables():
+    sizes, stream = (BinnedRows((3, 2), labelled=True), BinnedRows((2,))), ReproducibleStream(5)
+    tables, draws, unit = ContingencyTables(sizes, (1.5, 0.7)), 400, 2.0**-FRACTION_BITS
+    found = []
+    for _ in range(draws):
+        guest, host = tables.draw(0, OBSERVERS, stream), tables.draw(1, OBSERVERS, stream)
+        cross = guest.cross[1] + host.cross[0].T
+        found.append(np.block([[guest.own, cross], [cross.T, host.own]]) * unit)
+    stated, drawn = tables.variances(), np.var(found, axis=0)
+    assert np.array_equal(stated == 0, drawn == 0) and np.array_equal(stated, stated.T)
+    assert np.abs(drawn[stated > 0] / stated[stated > 0] - 1).max() < 6 * math.sqrt(2 / draws)
+
+
 @pytest.mark.parametrize(
     "make, told",
     [

@@ -26,7 +26,7 @@ def test_rules_become_bins_with_a_bin_for_missing_values():
     assert rules["age"].named("other").cuts == (30, 60) and rules["age"].named("other").name == "other"
     assert rules["sex"].named("sex").labels() == ["1", "2", "rare", "missing"]
     assert rules["debt"].named("debt").cuts == (2, 4, 6, 8)
-    assert rules["income"] == QuantileBins(0.0, 10.0, 5) and rules["income"].quantiles == 4
+    assert rules["income"] == QuantileBins((0.0, 10.0), 5) and rules["income"].quantiles == 4
     apart = columns({name: {**rule, "special": [-999]} for name, rule in RULES.items()})
     assert [each.most_bins for each in apart.values()] == [5, 5, 7, 7]
     assert apart["debt"].named("debt").codes([-999.0, -998.0]).tolist() == [5, 0]
@@ -34,7 +34,7 @@ def test_rules_become_bins_with_a_bin_for_missing_values():
 
 def test_quantiles_leave_special_values_out_as_missing_ones():
     values, points = np.array([[-999.0], [-1.0], [5.0], [np.nan]]), np.array([0.0, 6.0])
-    counted = _cell_counts(values, [0], [points], [QuantileBins(-2.0, 10.0, 3, special=(-999.0,))])
+    counted = _cell_counts(values, [0], [points], [QuantileBins((-2.0, 10.0), 3, special=(-999.0,))])
     assert counted.tolist() == [[1, 1, 0]]
 
 

@@ -4,13 +4,14 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from fate_dp.components.dp_scorecard.additive import Calibration, Scale
-from fate_dp.components.dp_scorecard.export import contributions, function_of, picture, reasons
+from fate_dp.components.dp_scorecard.export import characteristics, contributions, function_of, reasons
 from fate_dp.components.dp_scorecard.formats import NAMESPACE, pmml, python_source
 from fate_dp.components.dp_scorecard.model import Points, Scorecard
 from fate_dp.privacy.bins import ColumnBins, TableBins
@@ -23,7 +24,7 @@ OWN = TableBins(
     )
 )
 HOST = TableBins(
-    (ColumnBins("debt", (-0.25, 1e-7), missing=False, special=(1e-7,)), ColumnBins("sort", (), (3.0,), missing=False))
+    (ColumnBins("x0", (-0.25, 1e-7), missing=False, special=(1e-7,)), ColumnBins("x1", (), (3.0,), missing=False))
 )
 BINNING = {"guest": {"bins": OWN.to_wire()}, "host 10000": {"bins": HOST.to_wire()}}
 NAMES = ("age", "kind", "one", "host 10000: x0", "host 10000: x1")
@@ -210,9 +211,10 @@ def points_of(name):
     ]
 
 
-def test_a_picture_with_bins_is_drawn_with_their_words(tmp_path):
-    picture(DOCUMENT, tmp_path / "shapes.png", BINNING)
-    assert (tmp_path / "shapes.png").read_bytes().startswith(b"\x89PNG")
+def test_columns_of_a_host_are_called_as_the_model_that_it_gave_names_them():
+    named = TableBins((replace(HOST.columns[0], name="月收入"), HOST.columns[1]))
+    found = characteristics(DOCUMENT, {**BINNING, "host 10000": {"bins": named.to_wire()}})
+    assert list(found) == [*NAMES[:3], "host 10000: 月收入", "host 10000: x1"]
 
 
 @pytest.mark.parametrize(

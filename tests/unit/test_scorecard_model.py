@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from fate_dp.components.dp_scorecard.additive import (
     DECREASING,
     INCREASING,
+    Errors,
     Scale,
     calibrate,
     constrained,
+    inverse_of,
     merged,
+    noise_of_weights,
     slices,
     solve,
 )
-from fate_dp.components.dp_scorecard.export import contributions, function_of, picture, with_ridge
+from fate_dp.components.dp_scorecard.export import contributions, function_of, with_ridge
 from fate_dp.components.dp_scorecard.model import Points, Scorecard
 from fate_dp.components.dp_scorecard.settings import TrainSettings, ridge_path
 from fate_dp.crypto.contingency import one_hot
@@ -54,6 +57,46 @@ def card():
 
 
 DOCUMENT = json.loads(json.dumps(card().to_json({"threshold": 0.5})))
+
+
+RIDGE, NOISE = 600.0, (np.full((12, 12), 900.0), np.full(12, 900.0))
+"""Noise of 30 on every sum, and the ridge that such noise wants."""
+
+
+def noisy_fits(draws=200):
+    """(X^T X, X^T t, inverse, weights) of fits with noise that is drawn anew."""
+    generator = np.random.default_rng(3)
+    for _ in range(draws):
+        noise = np.triu(generator.normal(0, 30, (12, 12)))
+        matrix, linear = MATRIX + noise + np.triu(noise, 1).T, LINEAR + generator.normal(0, 30, 12)
+        inverse = inverse_of(matrix, RIDGE)
+        yield matrix, linear, inverse, inverse @ linear
+
+
+def test_stated_noise_of_weights_and_points_is_what_noise_does_to_them():
+    weights, points, stated, of_points = [], [], [], []
+    for matrix, linear, inverse, found in noisy_fits():
+        moved = noise_of_weights(inverse, found, NOISE)
+        fitted = calibrate(found, matrix @ found, linear, np.diag(matrix), COLUMNS, Errors.of(inverse, found, NOISE))
+        weights.append(found)
+        points.append(SCALE.table(found, np.diag(matrix), COLUMNS, fitted)[1])
+        stated.append(np.linalg.norm(moved, axis=1))
+        of_points.append(SCALE.noise_of_points(moved, np.diag(matrix), COLUMNS, fitted))
+    assert np.abs(np.std(weights, axis=0) / np.mean(stated, axis=0) - 1).max() < 0.25
+    assert np.median(np.std(points, axis=0) / np.mean(of_points, axis=0)) == pytest.approx(1, abs=0.3)
+
+
+def test_noise_that_weights_were_fitted_to_is_no_signal_to_the_calibration():
+    """Left in, the noise stretches the log-odds."""
+    corrected, plain, best = [], [], []
+    for matrix, linear, inverse, found in noisy_fits():
+        counts = np.diag(matrix)
+        for kept, errors in ((corrected, Errors.of(inverse, found, NOISE)), (plain, Errors())):
+            kept.append(calibrate(found, matrix @ found, linear, counts, COLUMNS, errors).slope)
+        best.append(calibrate(found, MATRIX @ found, LINEAR, np.diag(MATRIX), COLUMNS).slope)
+    ratios = np.array(corrected) / best
+    assert abs(np.median(ratios) - 1) < 0.5 * abs(np.median(np.array(plain) / best) - 1) + 0.02
+    assert ratios.min() > 0.5 and ratios.max() < 2
 
 
 def test_weights_are_those_of_ridge_regression():
@@ -156,11 +199,6 @@ def test_the_exported_function_scores_as_the_table_does():
 def test_records_that_do_not_fit_are_refused_in_one_sentence(record, told):
     with pytest.raises(ValueError, match=told):
         function_of(DOCUMENT)(record)
-
-
-def test_a_picture_has_every_columns_shape(tmp_path):
-    picture(DOCUMENT, tmp_path / "shapes.png")
-    assert (tmp_path / "shapes.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_one_bin_is_refused():
