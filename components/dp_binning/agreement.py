@@ -29,8 +29,9 @@ from ..common.job_files import origin_of_this_task
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
 from ..common.vocabulary import LABEL, NONE, RECORD
+from ..protocols.bin_rules import QuantileBins, Rule
 from .own_columns import checked_rules, event_blocks, quantile_charges
-from .settings import LAPLACE, NOISY, QuantileBins, Rule, Settings
+from .settings import LAPLACE, NOISY, Settings
 
 PURPOSE = "dp_binning"
 REFUSAL = "The cap that this party's operator set for private steps does not allow this binning."

@@ -18,7 +18,8 @@ from fate_dp.privacy.mechanisms.quantiles import cell_counts, private_quantiles,
 from fate_dp.privacy.noise.stream import Rng
 
 from ..common.frames import Block, DataFrame, Table, feature_blocks, require_numeric
-from .settings import QuantileBins, Rule, Settings
+from ..protocols.bin_rules import QuantileBins, Rule
+from .settings import Settings
 
 NOT_NUMERIC = "number its categories before"
 EVENT = 1.0

@@ -13,7 +13,7 @@ from fate_dp.privacy.events import RELATIONS
 from ..common.parameters import OneOf, parameter, parameters_of, settings_of
 from ..common.preflight import Refusal
 from ..common.vocabulary import delta_parameter
-from ..dp_binning.settings import CUTS, PUBLIC_FORMS, public_rule
+from ..protocols.bin_rules import CUTS, PUBLIC_FORMS, public_rule
 
 AGGREGATIONS = ("secure_sum", "local")
 SHUFFLE = "shuffle"

@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 
 from fate_dp.components.common.charges import PartyHome, columns_name
-from fate_dp.components.dp_binning.settings import CATEGORIES, QUANTILES, RANGE, QuantileBins, columns
+from fate_dp.components.dp_binning.settings import columns
+from fate_dp.components.protocols.bin_rules import CATEGORIES, QUANTILES, RANGE, QuantileBins
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.declared import YamlReader

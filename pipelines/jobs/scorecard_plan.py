@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fate_dp.components.dp_binning.settings import LAPLACE, QuantileBins
+from fate_dp.components.dp_binning.settings import LAPLACE
 from fate_dp.components.dp_scorecard.settings import TrainSettings
+from fate_dp.components.protocols.bin_rules import QuantileBins
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise

@@ -5,7 +5,8 @@ import pytest
 
 from fate_dp.components.common.parameters import parameters_of, settings_of
 from fate_dp.components.dp_binning.own_columns import _cell_counts
-from fate_dp.components.dp_binning.settings import PublicBins, QuantileBins, Settings, columns, other_columns
+from fate_dp.components.dp_binning.settings import Settings, columns, other_columns
+from fate_dp.components.protocols.bin_rules import PublicBins, QuantileBins
 from fate_dp.pipelines.clients import DPBinning
 
 RULES = {
