@@ -110,7 +110,7 @@ class GeneratingParty:
         self.target, self.claimed = whole("target", target, 0), whole("claimed", claimed, 0)
         if target == claimed:
             raise InvalidArgument.of("claimed", claimed, "another class than the target")
-        self._module = deepcopy(module).eval().requires_grad_(False)
+        self._module = deepcopy(module).eval()
         if classes_of(self._module) <= max(target, claimed):
             raise InvalidArgument(
                 f"target is {target} and claimed {claimed}, but the model has {classes_of(self._module)} outputs."
@@ -124,7 +124,7 @@ class GeneratingParty:
     def see(self, weights: Array) -> None:
         """Learn from the weights (d,) after a round, and make new records of one's own."""
         load_flat(self._module, weights)
-        self._seen.append({name: part.clone() for name, part in self._module.named_parameters()})
+        self._seen.append({name: part.detach().clone() for name, part in self._module.named_parameters()})
         wanted = torch.full((self.options.batch,), self.target)
         for _ in range(self.options.steps):
             asked = self._seen[int(torch.randint(len(self._seen), (1,), generator=self._stream))]

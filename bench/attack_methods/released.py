@@ -42,7 +42,7 @@ class ReleasedModel:
     observer: str = MODEL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "module", deepcopy(self.module).eval().requires_grad_(False))
+        object.__setattr__(self, "module", deepcopy(self.module).eval())
 
     @classmethod
     def of(cls, module: nn.Module, weights: Array, defence: Defence) -> ReleasedModel:

@@ -88,7 +88,7 @@ def read_record(path: Path) -> ServerRecord | None:
     """The record at `path`; None where there is none or a crash left it unreadable."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return ServerRecord(told["http_port"], told["grpc_port"], told["pid"])
+        return ServerRecord(told["http_port"], told["grpc_port"], told.get("pid"))
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 

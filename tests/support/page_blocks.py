@@ -38,8 +38,12 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """One command a line, without comments."""
-        return [line for each in self.text.splitlines() if (line := re.sub(r"(^|\s)#.*", "", each).strip())]
+        """One command a line, without comments; a backslash joins lines."""
+        return [
+            line
+            for each in self.text.replace("\\\n", " ").splitlines()
+            if (line := re.sub(r"(^|\s)#.*", "", each).strip())
+        ]
 
 
 def blocks(page: Path) -> list[Block]:

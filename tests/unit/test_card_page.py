@@ -47,7 +47,8 @@ def rows(text, name):
 def test_bins_outside_the_order_stand_apart_and_every_bar_has_its_whisker(tmp_path):
     text = page(tmp_path, document(), BINNING, FACTS)
     ordered, apart = rows(text, "age")
-    assert [row[0] for row in ordered] == OWN.columns[0].labels()[:-1] and [row[0] for row in apart] == ["missing"]
+    assert [row[0] for row in ordered] == OWN.columns[0].labels()[:4]
+    assert [row[0] for row in apart] == ["special -999", "special 30", "missing"]
     assert [row[0] for row in rows(text, "one")[0]] == ["(-inf, inf)"]
     assert all(row[2].endswith("±8") for row in ordered + apart)
     assert all(row[1].count("<path") == 2 and row[1].count("<rect") == 1 for row in ordered + apart)
@@ -56,7 +57,7 @@ def test_bins_outside_the_order_stand_apart_and_every_bar_has_its_whisker(tmp_pa
 def test_a_bin_of_noise_alone_tells_its_records_and_no_more(tmp_path):
     ordered, apart = rows(page(tmp_path, document(), BINNING, FACTS), "age")
     assert ordered[0][3] == "500 ±80" and ordered[0][4].endswith("%") and "±" in ordered[0][5]
-    assert apart[0][3:] == ["20 ±80", "–", "–"] and 'fill-opacity=".3"' in apart[0][1]
+    assert apart[-1][3:] == ["20 ±80", "–", "–"] and 'fill-opacity=".3"' in apart[-1][1]
 
 
 def test_counts_that_the_model_does_not_tell_are_not_there(tmp_path):
@@ -75,7 +76,7 @@ def test_names_and_categories_are_those_that_the_parties_gave_and_never_markup(t
 
 def test_without_bins_columns_have_numbers_of_bins(tmp_path):
     (ordered,) = rows(page(tmp_path, DOCUMENT), NAMES[3])
-    assert [row[0] for row in ordered] == ["bin 0", "bin 1", "bin 2"]
+    assert [row[0] for row in ordered] == ["bin 0", "bin 1", "bin 2", "bin 3"]
 
 
 def test_noise_alone_makes_no_information_value():
@@ -96,6 +97,6 @@ def test_noise_alone_makes_no_information_value():
 @pytest.mark.parametrize("points, noise, pale", [(10, 4.0, False), (7, 4.0, True)])
 def test_a_bar_within_its_noise_is_pale(tmp_path, points, noise, pale):
     given = document()
-    given["data"]["scorecard"]["columns"][0] |= {"points": [points, 0, 0, 0, 0], POINTS_NOISE: [noise] * 5}
+    given["data"]["scorecard"]["columns"][0] |= {"points": [points, *[0] * 6], POINTS_NOISE: [noise] * 7}
     first = rows(page(tmp_path, given, BINNING), "age")[0][0]
     assert ('fill-opacity=".3"' in first[1]) == pale

@@ -203,7 +203,7 @@ class Recorded:
 def test_run_job_refuses_before_it_submits_and_takes_an_address_as_text(monkeypatch):
     client = Recorded()
     monkeypatch.setattr(
-        job, "connect", lambda address: client if (address.host, address.port) == ("127.0.0.1", 9380) else None
+        job, "connect", lambda address, **_: client if (address.host, address.port) == ("127.0.0.1", 9380) else None
     )
     with pytest.raises(JobFailed, match="the flips have the classes .*So model could not train on these flips"):
         run_job(pipeline(classes=[-1, 1]), "127.0.0.1:9380")

@@ -12,6 +12,7 @@ import pytest
 from fate_dp.components.common import provenance
 from fate_dp.components.common.charges import home_of, job_of, refuse_derived_labels
 from fate_dp.components.common.provenance import LabelPrivacy
+from fate_dp.components.common.units import Units
 from fate_dp.components.dp_hetero_lr import noise
 from fate_dp.components.dp_hetero_lr.predict import AskedRows, _answer_guest
 from fate_dp.components.dp_hetero_lr.scores import ScoreRelease
@@ -128,7 +129,7 @@ def test_a_host_scores_no_encrypted_row_that_it_has_not_counted():
     three = bytes(3 * private.public_key.ciphertext_bytes)
     guest = Peer("guest", public_key=private.to_wire(), queries=Messages([three]))
     with pytest.raises(ValueError, match="sent 3 rows but had announced 2"):
-        _answer_guest(SimpleNamespace(guest=guest), [np.ones(1)], 2)
+        _answer_guest(SimpleNamespace(guest=guest), [np.ones(1)], 2, Units(np.zeros(1), np.ones(1)))
 
 
 def columns(peers, own):

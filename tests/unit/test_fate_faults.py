@@ -89,5 +89,5 @@ for ask in (
         env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
     )
     runner, arguments = done.stdout.splitlines()
-    assert "item_name must be a class of networks, optimizers, datasets or runners" in runner
+    assert "module_name and item_name must be a layer or loss of torch.nn" in runner
     assert arguments == "deepspeed of training_args_conf must be without texts, got '/dev/null'."

@@ -10,6 +10,7 @@ from fate_dp.pipelines.jobs.first_model import FirstModel
 from fate_dp.pipelines.jobs.job import read_dag
 from fate_dp.pipelines.jobs.scorecard_plan import CardRequest, charges_of, folds_that_fit, plan_binning, plan_scorecard
 from fate_dp.privacy.accounting.total import total_epsilon
+from fate_dp.privacy.table_facts import TableFacts
 from fate_dp.privacy.validation import InvalidArgument
 from tests import bank_files
 
@@ -30,7 +31,7 @@ def asked(files, tmp_path):
         "ids": ("customer", "客户号"),
         "label": "default",
         "epsilon": 1.0,
-        "categories": CATEGORIES,
+        "facts": TableFacts(categories=CATEGORIES),
         "out": tmp_path / "out",
         "home": tmp_path / "home",
     }
@@ -75,8 +76,8 @@ def test_few_columns_of_a_host_leave_no_folds_and_it_is_said_before(asked):
         ({"label": "nosuch"}, "has no label column 'nosuch'"),
         ({"epsilon": 9.0}, "declare-table .*bank.csv try/bank --party 9999 --id customer --label default --epsilon 9"),
         ({"epsilon": 0.0}, "epsilon must be"),
-        ({"categories": {**CATEGORIES, "nosuch": ("a",)}}, "--categories names 'nosuch'"),
-        ({"categories": {}}, "--categories region="),
+        ({"facts": TableFacts(special={"nosuch": (-1,)})}, "A flag names the column 'nosuch'"),
+        ({"facts": TableFacts()}, "--categories region="),
         ({"most_folds": 1}, "--folds must be 0, or a whole number from 2, got 1"),
     ],
 )

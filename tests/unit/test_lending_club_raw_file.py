@@ -283,7 +283,8 @@ def outcomes_and_loans():
             {
                 "loan_amnt": amounts,
                 "term": st.sampled_from([36, 60]),
-                "int_rate": st.floats(0, 40),
+                # Rates that are all fractions are refused.
+                "int_rate": st.floats(1.01, 40),
                 "dti": amounts,
                 "revol_util": st.floats(0, 900),
                 "total_acc": st.integers(0, 200),
