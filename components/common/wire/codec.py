@@ -31,6 +31,8 @@ KEY_BYTES = 8
 """Of an integer that is a key: Python hashes larger ones modulo 2^61 - 1, so that anybody can make many of one hash."""
 Put = Callable[[bytes], Any]
 MAX_COUNT = 1 << 48
+WORD = 8
+"""Bytes that the width of a longer integer is a multiple of."""
 NONE, TRUE, FALSE, INT, FLOAT, TEXT, BYTES, LIST, TUPLE, DICT, NUMBERS, INTEGERS = b"NTFidsbltmao"
 DTYPES = tuple(map(np.dtype, ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")))
 DOUBLE = struct.Struct("<d")
@@ -139,8 +141,12 @@ def _write_array(value: np.ndarray, put: Put) -> None:
 
 
 def width_of(value: int) -> int:
-    """Bytes of the shortest two's complement; 1 for 0."""
-    return (value if value >= 0 else ~value).bit_length() // 8 + 1
+    """Bytes of the shortest two's complement, of more than eight the next multiple of eight; 1 for 0.
+
+    So the size of a message does not tell how many leading bytes of a share or a ciphertext are zero.
+    """
+    shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    return shortest if shortest <= WORD else -(-shortest // WORD) * WORD
 
 
 def _count(number: int) -> bytes:
@@ -249,8 +255,9 @@ class Reader:
             if stop > end or width > size:
                 raise Malformed(_ENDS if stop > end else f"an integer in it has more than {size} bytes")
             value = from_bytes(data[at:stop], "big", signed=True)
-            if width != (value if value >= 0 else ~value).bit_length() // 8 + 1:
-                raise Malformed("an integer in it is not in its shortest form")
+            shortest = (value if value >= 0 else ~value).bit_length() // 8 + 1
+            if width != (shortest if shortest <= WORD else -(-shortest // WORD) * WORD):
+                raise Malformed("an integer in it is not in the form that it is sent in")
             append(value)
             at = stop
         self.at = at

@@ -254,7 +254,8 @@ CASES += [
         hostile=(HOST,),
         neighbours=(
             Neighbour("a record of the host", HOST, changed_row(SMALL[HOST], 3, x2=2.5), {"scores": ANY}),
-            Neighbour("a record of the guest", GUEST, changed_row(SMALL[GUEST], 3, x0=2.5)),
+            # Within the units of the other table: the host's answers are those of it, and fit no others.
+            Neighbour("a record of the guest", GUEST, changed_row(SMALL[GUEST], 3, x0=1.0)),
         ),
     ),
 ]
