@@ -60,6 +60,8 @@ def print_progress(task: str, status: str, seconds: float) -> None:
 
 POLL_SECONDS = 0.3
 SILENCE_SECONDS = 30.0
+# FATE-Flow asks all parties before it takes a job; what it was not told whether it took cannot be stopped.
+SUBMIT_SECONDS = 60.0
 FULL_BYTES = 1 << 20
 LOG_LINES_SHOWN = 10
 ENDED = ("success", "failed", "canceled", "timeout")
@@ -155,7 +157,7 @@ def run_job(
     check_chain(dag_schema)
     guest = parties_of(pipeline, "guest")[0]
     check_disclosure(dag_schema, guest_policy(home, guest).job_check)
-    response = connect(address, patience=timeout).job.submit(dag_schema=dag_schema)
+    response = connect(address, patience=max(timeout, SUBMIT_SECONDS)).job.submit(dag_schema=dag_schema)
     if response.get("code") != 0:
         raise JobFailed(f"FATE-Flow at {address} refused the job: {reason_of(response)}.")
     job_id, model = response["job_id"], response["data"]

@@ -28,13 +28,13 @@ EPSILON, HOST_EPSILON, DRAWS = 4.0, 4.0, 100
 
 
 def records_of(count):
-    """{role: table}: a number at each party, unknown of some at the host, or no answer, and categories at the host."""
+    """{role: table}: a number at each party, unknown of some at the host, and categories at the host."""
     generator = np.random.default_rng(0)
     ids = [f"client {row}" for row in range(count)]
     numbers = generator.normal(size=(count, 2))
     kinds = generator.integers(1, 4, count).astype(float)
     labels = (numbers.sum(axis=1) + generator.normal(size=count) > 0).astype(int)
-    numbers[:40, 1], numbers[40:50, 1] = -999, np.nan
+    numbers[:40, 1] = -999
     guest = pd.DataFrame({"id": ids, "y": labels, "debt": numbers[:, 0]})
     return {"guest": guest, "host": pd.DataFrame({"id": ids, "income": numbers[:, 1], "kind": kinds})}
 

@@ -246,7 +246,7 @@ def test_without_noise_every_party_has_the_counts_woe_and_iv_of_its_columns(runs
 def test_a_constant_column_and_one_of_missing_values_alone_tell_nothing(runs):
     constant, missing, categories = runs["none"][HOST].value["model"]["columns"]
     assert constant["iv"] == missing["iv"] == 0
-    assert [sum(kind) > 0 for kind in zip(missing["events"], missing["others"])] == [False] * 4 + [True]
+    assert [sum(kind) > 0 for kind in zip(missing["events"], missing["others"])] == [False] * 5 + [True]
     assert categories["labels"] == ["1", "2", "rare", "missing"]
 
 

@@ -179,16 +179,12 @@ REFUSED = {
 OF_THE_LABELS = ("continuous labels", "label outside the classes")
 SWAPS = {"mode": "swap", "every": 2, "fraction": 0.05, "max_rounds": 2}
 # Tables and what follows label_flip: each of them would be refused by that task, after the flips were charged.
+LARGE = changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column})
 IMPOSSIBLE = {
     "other ids": (
         TABLES | {HOST: TABLES[HOST].assign(id=[f"other {row}" for row in range(240)])},
         KnownJob({}),
         "not the same ids in the same order; run psi before",
-    ),
-    "columns too large": (
-        changed(HOST, **{TABLES[HOST].columns[2]: lambda column: 1000 * column}),
-        KnownJob({}),
-        "A feature is larger than solver cross_product takes",
     ),
     "no release of scores is left": (
         TABLES,
@@ -214,7 +210,8 @@ POSSIBLE = {
     "a training can follow": (TABLES, KnownJob({})),
     "flipback is left to the training": (TABLES, KnownJob({"flipback": {"mode": "auto"}})),
     "scores can be left out": (TABLES, KnownJob({"train_scores": True})),
-    "columns are scaled in between": (IMPOSSIBLE["columns too large"][0], KnownJob({}, through="feature_scale")),
+    "columns of another unit": (LARGE, KnownJob({})),
+    "columns are scaled in between": (LARGE, KnownJob({}, through="feature_scale")),
 }
 
 
@@ -270,7 +267,7 @@ def test_the_guest_is_told_facts_about_the_hosts_whole_table_alone(runs):
     ((_, message, value),) = runs["a training can follow"][GUEST].received
     facts = value["facts"]
     assert message == "preflight" and len(facts.pop("digest")) == 64
-    sizes = {"rows": 240, "features": 2, "mean_square_bits": 1, "too_large": None}
+    sizes = {"rows": 240, "features": 2, "mean_square_bits": 1}
     assert facts == {**sizes, "few_valued": False, "score_releases_left": 0}
 
 
