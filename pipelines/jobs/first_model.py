@@ -18,10 +18,12 @@ import yaml
 
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.components.dp_binning.settings import columns
+from fate_dp.components.dp_hetero_lr.rows import MIN_VALUES
 from fate_dp.components.protocols.bin_rules import CATEGORIES, QUANTILES, RANGE, QuantileBins
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.privacy import BudgetExceeded
 from fate_dp.privacy.declared import YamlReader
+from fate_dp.privacy.private_files import POLICY_FILE
 from fate_dp.privacy.table_facts import BY_COLUMN, TableFacts
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, check_epsilon
 
@@ -31,7 +33,7 @@ from .ready import Parties, Tables
 from .scorecard_plan import MAX_FOLDS, CardPlan, CardRequest, charges_of, folds_that_fit, plan_scorecard
 from .upload import check_table
 
-SCORECARD, TREES = "scorecard", "trees"
+SCORECARD, LR, TREES = "scorecard", "lr", "trees"
 BINS = 6
 """Of a column that nobody gives a rule for."""
 HELD_OUT = 0.2
@@ -230,7 +232,19 @@ class FirstModel:
                 if (table.frame[name] == MISSING).any():
                     told = f"{table.path} has missing values as {name}, which trainings on flips do not take"
                     raise InvalidArgument(f"{told}; try a scorecard, or fill them.")
+        if self.model == LR:
+            self._check_shown_scores()
         return [f"Labels are flipped at epsilon {self.epsilon:g}; a fifth of {self.records} records is held out."]
+
+    def _check_shown_scores(self) -> None:
+        """Refuse what the host would refuse once labels are paid for: held-out scores that show columns of few values."""
+        host, (home, name, related) = self.tables[1], self._dataset(1)
+        few = [column for column in host.features if host.frame[column].nunique() < MIN_VALUES]
+        if few and not home.policy.consents_to_few_values(name, related):
+            raise InvalidArgument(
+                f"{host.path} has fewer than {MIN_VALUES} different values as {few[0]}, which joint scores would show; try a "
+                f"scorecard, or let the host's operator list {name} under few_valued_scores in {home.path / POLICY_FILE}."
+            )
 
 
 def refuse_unwritable(out: Path) -> None:

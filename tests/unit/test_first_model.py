@@ -2,6 +2,8 @@
 
 import runpy
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fate_dp.pipelines.cli.main import main
@@ -116,6 +118,18 @@ def test_models_on_flips_refuse_what_their_components_do_not_take(asked, files):
     ):
         with pytest.raises(InvalidArgument, match=told):
             asked(model, **changes).check()
+
+
+def test_a_host_whose_scores_would_show_few_values_is_told_before_labels_are_paid_for(asked, tmp_path):
+    ids = [f"c{row}" for row in range(40)]
+    bank = pd.DataFrame({"customer": ids, "default": [0, 1] * 20, "income": np.arange(40.0)})
+    shop = pd.DataFrame({"customer": ids, "late": [0, 1, 2, 3] * 10, "spent": np.arange(40.0)})
+    for name, table in (("bank", bank), ("shop", shop)):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    given = {"files": (tmp_path / "bank.csv", tmp_path / "shop.csv"), "ids": ("customer",) * 2, "facts": TableFacts()}
+    with pytest.raises(InvalidArgument, match="fewer than 20 different values as late, which joint scores would show"):
+        asked("lr", **given).check()
+    assert asked("trees", **given).check()
 
 
 def dag_of(first, path):
