@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: bench-source-composition bench-split-network bench-thesis-clients bench-thesis-contributions bench-thesis-messages bench-thesis-methods bench-thesis-overheads bench-thesis-rounds bench-trees bench-wan bench-wire bench-smoke
 
 install:
-	@test -e $(INSTALLED) || echo "Installs FATE and FATE-DP into $(VENV): 6 GB, most of it CUDA, in 5 to 10 minutes; docs/howto/install.md says how 2 GB suffice."
+	@test -e $(INSTALLED) || echo "Installs FATE and FATE-DP into $(VENV): 6 GB, more than half of it CUDA, in some minutes; docs/howto/install.md says how less suffices."
 	@$(MAKE) --no-print-directory $(INSTALLED)
 
 # An entry point for each component, so that a new one is announced; the kernel is compiled where there is a compiler.

@@ -101,7 +101,12 @@ def has_few_values(rows: Table, count: int) -> bool:
     limit = -(-count // ROWS_PER_PATTERN)
     looks = rows.mapPartitions(partial(_look, limit=limit), preserves_partitioning=True)
     seen = looks.reduce(partial(_merged, limit=limit))
-    return len(seen.rows) < limit or any(len(values) < min(MIN_VALUES, count) for values in seen.values)
+    return are_few(map(len, seen.values), len(seen.rows), count)
+
+
+def are_few(of_columns: Iterable[int], different_rows: int, count: int) -> bool:
+    """The rule of `has_few_values`, from how many values each column takes and how many of ``count`` rows differ."""
+    return different_rows < -(-count // ROWS_PER_PATTERN) or any(each < min(MIN_VALUES, count) for each in of_columns)
 
 
 def shows_few_values(home: PartyHome, dataset: str, rows: Table, count: int) -> bool:

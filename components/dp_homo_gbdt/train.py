@@ -125,10 +125,12 @@ class TreesMember:
         assert self._splits is not None, "Sums are asked for after splits."
         clip = self._terms.clip_of(number)
         splits, weight = self._splits, curvature_weight(number)
-        steps = self._rows.mapValues(lambda rows: leaf_steps(splits, rows[0], rows[1], rows[2], clip, weight)).reduce(
-            operator.add
-        )
-        return ClippedSum(steps, grid_for(clip), clip)
+
+        def of_block(block: Block) -> np.ndarray:
+            codes, labels, scores = block
+            return leaf_steps(splits, codes, labels, scores, clip, weight)
+
+        return ClippedSum(self._rows.mapValues(of_block).reduce(operator.add), grid_for(clip), clip)
 
     def charge_round(self, number: int) -> bool:
         """Whether the ledger holds this round now."""

@@ -191,19 +191,8 @@ class _Reading:
 
     def _cells(self, text: str) -> pandas.DataFrame:
         """All cells as texts; the first row is the header, the index counts lines from 1."""
-        rows, begins, line = [], [], 1
-        lines = io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n"))
-        reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True)
-        try:
-            for row in reader:
-                if any(map(str.strip, row)):
-                    rows.append(row)
-                    begins.append(line)
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
-        if not rows:
-            raise InvalidArgument(f"The table {self.path} is empty.")
+        found = list(self._rows(text))
+        begins, rows = [line for line, _ in found], [row for _, row in found]
         width = len(rows[0])
         wrong = next(((begin, len(row)) for begin, row in zip(begins, rows) if len(row) != width), None)
         if wrong is not None:
@@ -212,6 +201,22 @@ class _Reading:
                 f"The table {self.path} cannot be taken: line {wrong[0]} has {wrong[1]} values, the header {width}; {cure}."
             )
         return pandas.DataFrame(rows, index=begins)
+
+    def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
+        """(line, its cells) of every row that is not blank; the first one is the header."""
+        line, is_empty = 1, True
+        lines = io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n"))
+        reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True)
+        try:
+            for row in reader:
+                if any(map(str.strip, row)):
+                    is_empty = False
+                    yield line, row
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
+        if is_empty:
+            raise InvalidArgument(f"The table {self.path} is empty.")
 
     def _named_columns(self, cells: pandas.DataFrame) -> pandas.DataFrame:
         names = [name.strip() for name in cells.iloc[0]]
@@ -429,4 +434,5 @@ def columns_of(path: str | os.PathLike, meta: TableMeta) -> list[str]:
     reading = _Reading(Path(path), meta)
     text = reading._text()
     reading.delimiter = meta.delimiter or reading._likeliest_delimiter(text)
-    return list(reading._named_columns(reading._cells(text)).columns)
+    _, header = next(reading._rows(text))
+    return [name.strip() for name in header]

@@ -18,7 +18,7 @@ import yaml
 
 from fate_dp.components.common.charges import PartyHome, columns_name
 from fate_dp.components.dp_binning.settings import columns
-from fate_dp.components.dp_hetero_lr.rows import MIN_VALUES
+from fate_dp.components.dp_hetero_lr.rows import MIN_VALUES, are_few
 from fate_dp.components.protocols.bin_rules import CATEGORIES, QUANTILES, RANGE, QuantileBins
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.privacy import BudgetExceeded
@@ -239,11 +239,16 @@ class FirstModel:
     def _check_shown_scores(self) -> None:
         """Refuse what the host would refuse once labels are paid for: held-out scores that show columns of few values."""
         host, (home, name, related) = self.tables[1], self._dataset(1)
-        few = [column for column in host.features if host.frame[column].nunique() < MIN_VALUES]
-        if few and not home.policy.consents_to_few_values(name, related):
+        rows = host.frame[host.features]
+        different = rows.nunique()
+        if not are_few(different, len(rows.drop_duplicates()), len(rows)):
+            return
+        if not home.policy.consents_to_few_values(name, related):
+            few = f"{MIN_VALUES} different values as {different.idxmin()}"
+            told = few if different.min() < MIN_VALUES else "a quarter as many different rows as rows"
             raise InvalidArgument(
-                f"{host.path} has fewer than {MIN_VALUES} different values as {few[0]}, which joint scores would show; try a "
-                f"scorecard, or let the host's operator list {name} under few_valued_scores in {home.path / POLICY_FILE}."
+                f"{host.path} has fewer than {told}, which joint scores would show; try a scorecard, or let the host's operator "
+                f"list {name} under few_valued_scores in {home.path / POLICY_FILE}."
             )
 
 
