@@ -48,7 +48,7 @@ demo: install
 test: QUICK := 1
 test: lint types kernel-check contract
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
-	$(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
 
 # The same, and what CI does not need: long tests, the job fuzzer, benchmarks, clusters, containers and the board. What a machine
 # lacks is skipped with a sentence; the last line counts all.
@@ -57,11 +57,11 @@ test-all: $(TESTED)
 
 # What quicker tests hold as well, most of it jobs on FATE-Flow, and the example credit_risk.
 long: $(TESTED)
-	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m long tests/protocol tests/end_to_end
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m long tests/protocol tests/end_to_end
 
 # Plays every component at the doors of its parties; the last line has the figures.
 contract: $(TESTED)
-	$(BIN)/python -m pytest -q -n 2 tests/contract
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/contract
 
 # Plants some two hundred faults one by one, each with the test that must fail of it; the last line has the figures. Not part of
 # `make test`: half an hour at most on two idle cores. WORDS=label_flip plants those whose name or symbol has the word.

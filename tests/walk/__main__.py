@@ -1,8 +1,9 @@
 """`make walk`: every block of README, tutorial and how-tos, in order and as printed, in a clone of this checkout.
 
 The clone has this checkout's packages (`--bare` has `make install` bring its own, which takes gigabytes), an embedded
-FATE-Flow of its own, and, as the tables that a reader brings, `loans.csv` and `payments.csv`. `JOB_ID` is the newest
-job's and `PORT` the server's. The last line is one JSON object with the seconds of each page.
+FATE-Flow of its own, and, as the files that a reader brings, `loans.csv` and `payments.csv`, `bank.csv` and `shop.csv`.
+`JOB_ID` is the newest job's and `PORT` the server's. Lines of a policy hold at all parties until their page ends. The last
+line is one JSON object with the seconds of each page.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import yaml
 
+from tests import bank_files
 from tests.support.page_blocks import COMMANDS, PAGES, POLICY, PYTHON, ROOT, SHOWN, Block, blocks
 from tests.support.wheels import PARTS
 
@@ -79,6 +82,18 @@ class Walk:
         """Seconds of a page."""
         begun = time.perf_counter()
         subprocess.run(["fate-dp", "up"], cwd=self.root, env=self.variables, capture_output=True, check=False)
+        policies = {path: path.read_bytes() for path in self._policies()}
+        try:
+            self._run_all(page)
+        finally:
+            for path, text in policies.items():
+                path.write_bytes(text)
+        return time.perf_counter() - begun
+
+    def _policies(self) -> list[Path]:
+        return list(self.root.glob(".fate-dp/parties/party-*/policy.yaml"))
+
+    def _run_all(self, page: Path) -> None:
         with subprocess.Popen(
             [str(self.root / ".venv/bin/python"), "-u", "-c", RUNNER],
             cwd=self.root,
@@ -91,7 +106,6 @@ class Walk:
             for block in blocks(page):
                 self._run(block, session)
             session.stdin.close()
-        return time.perf_counter() - begun
 
     def _run(self, block: Block, session: subprocess.Popen) -> None:
         said: list[str] = []
@@ -118,7 +132,11 @@ class Walk:
                 said.append(line)
             if line != "\x00done\n":
                 self._fail(block, "".join(said)[-3000:])
-        elif block.language not in (POLICY, SHOWN):
+        elif block.language == POLICY:
+            for path in self._policies():
+                settings = (yaml.safe_load(path.read_text("utf-8")) or {}) | yaml.safe_load(block.text)
+                path.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
+        elif block.language != SHOWN:
             self._fail(block, f"{block.language or 'no'} language: tag it bash, python, yaml or text")
 
     def _fail(self, block: Block, said: str) -> None:
@@ -141,7 +159,7 @@ class Walk:
 
 
 def invent_tables(folder: Path) -> None:
-    """Two parties' tables of the same customers, with what the pages say of columns and labels."""
+    """Two parties' tables of the same customers, and a bank's and a shop's, with the columns that the pages name."""
     draws = np.random.default_rng(7)
     columns = {
         "age": draws.integers(18, 90, ROWS),
@@ -155,6 +173,7 @@ def invent_tables(folder: Path) -> None:
         lines = [",".join(["id", *table])]
         lines += [",".join(map(str, [f"c{row}", *(values[row] for values in table.values())])) for row in range(ROWS)]
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    bank_files.write(folder)
 
 
 def main(arguments: list[str]) -> int:
