@@ -23,10 +23,10 @@ PROGRAM = "import fate_dp.privacy, fate_dp.crypto.paillier, numpy, sys; print(nu
 
 
 def interpreter(version):
-    """An interpreter of this version on the path or among pyenv's; None where there is none."""
+    """An interpreter of this version among pyenv's, whose names on the path may run nothing, or there; None without one."""
     versions = Path(os.environ.get("PYENV_ROOT", Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv")) / "versions"
     of_pyenv = sorted(versions.glob(f"{version}.*/bin/python")) if os.access(versions, os.R_OK) else []
-    return shutil.which(f"python{version}") or (str(of_pyenv[-1]) if of_pyenv else None)
+    return str(of_pyenv[-1]) if of_pyenv else shutil.which(f"python{version}")
 
 
 @pytest.fixture(scope="module")
