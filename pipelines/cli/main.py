@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import os
 import shlex
@@ -41,6 +42,7 @@ from .report import add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
 from .try_model import add_try
 
+AS_GIVEN = "fate_dp.as_given"
 FATE_EXTRA = "fate fate_client fate_flow fate_utils imblearn packaging pandas pkg_resources psutil pyarrow sklearn"
 EXTRAS = {
     **dict.fromkeys(FATE_EXTRA.split(), "fate"),
@@ -84,6 +86,9 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
     """Parse, run, and turn a refusal into one sentence on standard error and exit status 1."""
     options = commands.parse_args(arguments)
     options.words = sys.argv[1:] if arguments is None else arguments
+    codecs.register_error(AS_GIVEN, _as_given)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors=AS_GIVEN)
     try:
         status = options.run(options) or 0
         sys.stdout.flush()
@@ -111,6 +116,14 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
             raise
         print(_of_the_system(error), file=sys.stderr)
         return 1
+
+
+def _as_given(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Of what a terminal cannot show: a path in another encoding byte by byte, so that it can be pasted; else its code."""
+    try:
+        return codecs.lookup_error("surrogateescape")(error)
+    except UnicodeError:
+        return codecs.lookup_error("backslashreplace")(error)
 
 
 def _of_the_system(error: OSError) -> str:
