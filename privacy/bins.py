@@ -58,7 +58,6 @@ class ColumnBins:
     special: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all attributes are as stated above."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidArgument.of("name of a column", self.name, "a text that is not empty")
         if not isinstance(self.missing, bool):
@@ -148,7 +147,6 @@ class TableBins:
     columns: tuple[ColumnBins, ...]
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all columns are ``ColumnBins`` with names of their own."""
         names = [column.name for column in self.columns if isinstance(column, ColumnBins)]
         if not isinstance(self.columns, tuple) or len(names) < len(self.columns):
             raise InvalidArgument.of("columns", self.columns, "a tuple of ColumnBins")
@@ -250,7 +248,6 @@ def check_range(name: str, low: object, high: object) -> tuple[float, float]:
 
 
 def _finite(name: str, numbers: object) -> tuple[float, ...]:
-    """A sequence of finite numbers as floats, at most ``MAX_BINS`` - 2 of them."""
     if not isinstance(numbers, list | tuple) or not all(is_finite(number) for number in numbers):
         raise InvalidArgument.of(name, numbers, "a list of finite numbers")
     if len(numbers) > MAX_BINS - 2:
@@ -259,7 +256,6 @@ def _finite(name: str, numbers: object) -> tuple[float, ...]:
 
 
 def _increasing(name: str, numbers: object) -> tuple[float, ...]:
-    """Finite numbers, each greater than the one before."""
     cuts = _finite(name, numbers)
     if any(before >= after for before, after in pairwise(cuts)):
         raise InvalidArgument.of(name, list(cuts), "sorted, each greater than the one before")
@@ -267,7 +263,6 @@ def _increasing(name: str, numbers: object) -> tuple[float, ...]:
 
 
 def _distinct(name: str, numbers: object, least: int = 1) -> tuple[float, ...]:
-    """Finite numbers, at least ``least``, none of them twice."""
     listed = _finite(name, numbers)
     if len(listed) < least or len(set(listed)) < len(listed):
         raise InvalidArgument.of(name, list(listed), "a list of at least one number, none of them twice")

@@ -33,7 +33,6 @@ class TableFacts:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all is as stated above."""
         if self.population is not None:
             _text("population", self.population)
         for about, check in BY_COLUMN.items():

@@ -119,7 +119,6 @@ class Doors:
 
     @property
     def party(self) -> PartyId | None:
-        """Whose thread this is."""
         return getattr(self._here, "party", None)
 
     def _add(self, kind: type, *of_event: Any, **more: Any) -> Any:

@@ -111,12 +111,10 @@ class ComponentStep:
 
     @property
     def messages(self) -> Messages:
-        """What the component declares."""
         return self.entry.callback.messages
 
     @property
     def entry(self) -> Any:
-        """The function that FATE enters."""
         if self.stage is None:
             return self.component
         return next(each for each in self.component.stage_components if each.name == self.stage)
@@ -144,7 +142,6 @@ class Played:
     metrics: dict[PartyId, list] = field(default_factory=dict)
 
     def check(self) -> Played:
-        """Raise the first party's error, if there is one."""
         for error in self.errors.values():
             raise error
         return self

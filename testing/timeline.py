@@ -90,8 +90,6 @@ class Output(Event):
 
 @dataclass(frozen=True)
 class LogLine(Event):
-    """A line of the party's log."""
-
     level: str
     text: str
 

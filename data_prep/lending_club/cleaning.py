@@ -54,7 +54,6 @@ class ColumnCounts:
         self.single_valued = set(names)
 
     def add(self, columns: pyarrow.RecordBatch) -> None:
-        """Count the rows of a record batch."""
         self.rows += columns.num_rows
         for name in self.missing:
             column = columns.column(name)
@@ -90,7 +89,6 @@ def dropped_columns(counts: ColumnCounts, most_missing: float) -> dict[str, str]
 
 
 def check_study_columns(path: str | os.PathLike, counts: ColumnCounts, most_missing: float) -> None:
-    """Refuse a file in which a column of the study is missing too often."""
     for name in STUDY_COLUMNS:
         share = counts.missing[name] / counts.rows
         if share > most_missing:

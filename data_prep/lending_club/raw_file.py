@@ -47,11 +47,9 @@ class Header:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The columns that have a name."""
         return tuple(name for name in self.names if name)
 
     def notices(self) -> tuple[str, ...]:
-        """What is unusual about the columns and harmless."""
         absent = [name for name in RAW_COLUMNS if name not in self.named]
         unknown = [name for name in self.named if name not in RAW_COLUMNS]
         found = (
@@ -318,7 +316,6 @@ def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray
 
 
 def shown(text: str) -> str:
-    """A value as a message shows it."""
     return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")
 
 
@@ -337,8 +334,6 @@ OLDER_SPELLINGS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a column, and what it allows."""
-
     read: Callable[[pyarrow.Array], numpy.ndarray]
     allowed: str
 
@@ -408,7 +403,6 @@ def one_of(numbers: dict[str, int]) -> Callable[[str], int | None]:
 
 
 def category(column: str) -> Reader:
-    """The position of a category among those of its column."""
     names = CATEGORIES[column]
     older = {spelling: names.index(name) for spelling, name in OLDER_SPELLINGS.get(column, {}).items()}
     positions = {name: at for at, name in enumerate(names)} | older

@@ -65,12 +65,10 @@ def manifest_of(clean: CleanLoans, options: PrepOptions, files: dict[str, dict])
 
 
 def manifest_text(manifest: dict) -> str:
-    """The manifest as it is written."""
     return json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_manifest(folder: str | os.PathLike) -> dict:
-    """The manifest of a prepared folder."""
     path = Path(folder) / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -120,7 +118,6 @@ def check_replaceable(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK):

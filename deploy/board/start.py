@@ -158,7 +158,6 @@ def check_unsigned(flow: FlowAddress) -> None:
 
 
 def last_port(folder: Path) -> int | None:
-    """The port that the board of `folder` had last."""
     try:
         text = (folder / CONFIGURATION).read_text(encoding="utf-8")
     except OSError:
@@ -189,7 +188,6 @@ def properties(board: RunningBoard, flow: FlowAddress, password: str) -> str:
 
 
 def fill_descriptions(dag: Path, files: BoardFiles, ours: Path, version: str) -> None:
-    """Put FATE's component descriptions and ours into the board's dag/ folder."""
     dag.mkdir(exist_ok=True)
     for path in files.descriptions.glob(f"*{SUFFIX}"):
         if not (Path(ours) / path.name).exists():

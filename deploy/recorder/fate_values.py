@@ -96,7 +96,6 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def ciphertexts_of(n: int, vector: Any) -> Ciphertexts:
-    """A vector of encrypted numbers of FATE's Rust library."""
     found = rust_ciphertexts(vector)
     values = np.empty(len(found), dtype=object)
     values[:] = [ciphertext for ciphertext, _ in found]

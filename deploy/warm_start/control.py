@@ -159,7 +159,6 @@ def look(folder: Path, environment: Mapping[str, str] | None = None) -> WarmStar
 
 
 def state_in(path: Path) -> ForkServerState:
-    """What a state file says."""
     told = json.loads(path.read_text(encoding="utf-8"))
     try:
         memory, lives = psutil.Process(told["pid"]).memory_info().rss, True

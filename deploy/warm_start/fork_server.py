@@ -290,7 +290,6 @@ def thread_count() -> int:
 
 
 def foreign_descriptors(own: Set[int]) -> list[str]:
-    """What this process has open besides its own files."""
     return [os.readlink(f"/proc/self/fd/{number}") for number in open_files() - own]
 
 
@@ -316,7 +315,6 @@ def reclaimable(group: Path) -> int:
 
 
 def main() -> None:
-    """Serve the tasks of one key until there is a reason to end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("key")

@@ -79,7 +79,6 @@ def named_views(options: argparse.Namespace) -> list[Path]:
 
 
 def why_no_view(folder: Path, job: str | None, party: str | None) -> str:
-    """One sentence on a job of which nothing was kept."""
     from fate_dp.privacy.ledger.policy import load_policy
     from fate_dp.privacy.private_files import POLICY_FILE, party_folder, party_ids
 
@@ -113,7 +112,6 @@ def attacked(path: Path, name: str | None, truth: Truth | None) -> Attacked:
 
 
 def show(found: list[Attacked], as_json: bool) -> None:
-    """Print views and findings, as tables or as one JSON document."""
     from ..report.attack_page import BOUNDS, finding_table, view_table
 
     if as_json:
@@ -132,7 +130,6 @@ def show(found: list[Attacked], as_json: bool) -> None:
 
 
 def document(attacked: Attacked) -> dict[str, Any]:
-    """One view and its findings, for JSON."""
     from ..report.attack_page import counted
 
     task = attacked.view.task

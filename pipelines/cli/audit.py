@@ -21,7 +21,6 @@ REFUTED_STATUS = 2
 
 
 def add_audit(commands: Commands) -> None:
-    """Add both commands."""
     text = "plant canaries in a table before its upload, so that a job on it can be audited"
     command = add_command(commands, "canaries", text, canaries)
     command.add_argument("csv", type=Path, help="the table without canaries")
@@ -76,7 +75,6 @@ def audit(options: argparse.Namespace) -> int:
 
 
 def verified(path: Path) -> dict[Path, Certificate]:
-    """The certificate in a file, computed again."""
     from fate_dp.privacy.auditing.certificate import read
 
     try:
@@ -115,7 +113,6 @@ def made(options: argparse.Namespace) -> dict[Path, Certificate]:
 
 
 def show(certificates: dict[Path, Certificate]) -> None:
-    """A short table of each, the verdict's sentence, and where it stands."""
     console = wide_console()
     for path, certificate in certificates.items():
         claim, found, evidence = certificate.claim, certificate.found, certificate.evidence

@@ -79,7 +79,6 @@ def with_history(options: argparse.Namespace, disclosure: Disclosure) -> tuple[l
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:
-    """Of the file or the job that the command names."""
     from ..jobs.job_plans import JOB_ID, plan_of_file, plan_of_job
 
     if JOB_ID.fullmatch(options.job) and not Path(options.job).exists():
@@ -88,7 +87,6 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
-    """All sights, leaks and tasks of which nobody can tell, for JSON."""
     from fate_dp.components.disclosure.verdicts import status
 
     return {

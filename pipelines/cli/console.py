@@ -60,7 +60,6 @@ def add_home(
     text: str = "folder of the embedded server and the parties",
     default: Path = USUAL_HOME,
 ) -> None:
-    """Add --home, a folder that `text` describes."""
     command.add_argument("--home", type=Path, default=default, help=f"{text} ({default})")
 
 
@@ -124,7 +123,6 @@ def table_meta(options: argparse.Namespace, label: str | None = None, label_type
 
 
 def table_facts(options: argparse.Namespace) -> TableFacts:
-    """What was said of the columns of a table."""
     from fate_dp.privacy.table_facts import TableFacts
 
     return TableFacts(
@@ -141,7 +139,6 @@ Value = TypeVar("Value")
 
 
 def _by_column(flag: str, given: list[str] | None, form: str, read: Callable[[str], Value]) -> dict[str, Value]:
-    """{column: value} of each COLUMN=VALUE."""
     found = {}
     for text in given or []:
         column, _, value = text.rpartition("=")

@@ -164,7 +164,6 @@ def print_preparation(manifest: dict[str, Any], console: Console) -> None:
 
 
 def _party_cells(manifest: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Training loans of each party by class, before and after over-sampling."""
     times = {"before": "", "after": ", after"}
     for entry in manifest["files"].values():
         if "share" in entry:

@@ -76,7 +76,6 @@ GROUPS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command that the arguments name; the exit status."""
     return run_command(parser(), arguments)
 
 
@@ -124,7 +123,6 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _of_an_extra(package: str | None, extra: str) -> str:
-    """One sentence for a command that wants more than the privacy core."""
     where = (
         " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
     )

@@ -197,7 +197,6 @@ SPENT = "A release at an epsilon, and under the key, that the source was flipped
 
 
 def noise_table(plan: TrainingPlan) -> TextTable:
-    """Noise and what it does to the mean update, per trust model."""
     return table_of_cells(
         (
             {
@@ -215,7 +214,6 @@ def noise_table(plan: TrainingPlan) -> TextTable:
 
 
 def epsilon_table(plan: TrainingPlan) -> TextTable:
-    """Epsilon per trust model, observer and relation, and how many runs fit the budget."""
     return table_of_cells(
         {
             "aggregation": row.aggregation,
@@ -230,7 +228,6 @@ def epsilon_table(plan: TrainingPlan) -> TextTable:
 
 
 def shuffled_table(plan: TrainingPlan) -> TextTable:
-    """What shuffling gives a pure local randomiser."""
     from ..jobs.plan import MAX_MESSAGES
 
     return table_of_cells(
@@ -280,7 +277,6 @@ def print_label_plan(plan: LabelPlan, console: Console) -> None:
 
 
 def choice_table(plan: LabelPlan) -> TextTable:
-    """Variances of both at some epsilons, and up to which size noise has the smaller one."""
     asked = plan.request.columns is not None
     return table_of_cells(
         {
@@ -295,7 +291,6 @@ def choice_table(plan: LabelPlan) -> TextTable:
 
 
 def advice(plan: LabelPlan) -> str:
-    """Which of the two to take."""
     request = plan.request
     (choice,) = [each for each in plan.choices if each.epsilon == request.epsilon]
     rule = (

@@ -59,7 +59,6 @@ def add_link_flags(command: argparse.ArgumentParser) -> None:
 
 
 def plan_link(request: LinkRequest) -> LinkPlan:
-    """What `dp_hetero_lr.traffic` says of the request."""
     from fate_dp.components.common.vocabulary import he_param
     from fate_dp.components.dp_hetero_lr.settings import TrainSettings
     from fate_dp.components.dp_hetero_lr.traffic import traffic

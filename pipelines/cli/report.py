@@ -47,7 +47,6 @@ def report(options: argparse.Namespace) -> None:
 
 
 def own_report(options: argparse.Namespace) -> JobReport:
-    """Of the job that the command names, as one party may know it."""
     from ..jobs.job_plans import JOB_ID
     from ..report.job_facts import ReportRequest, gather
 
@@ -58,7 +57,6 @@ def own_report(options: argparse.Namespace) -> JobReport:
 
 
 def merged_report(options: argparse.Namespace) -> JobReport:
-    """Of the files that the command names."""
     from ..report.job_documents import merged, read_report
 
     return merged([read_report(path) for path in options.merge])

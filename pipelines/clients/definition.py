@@ -116,7 +116,6 @@ def described(component: str) -> dict[str, Any]:
 
 
 def is_given(value: Any) -> bool:
-    """Whether a parameter or an input was given to a task."""
     return value is not None and not isinstance(value, PlaceHolder)
 
 
@@ -138,7 +137,6 @@ def _annotation(declared: Parameter) -> Any:
 
 
 def _told(task: type[DeclaredTask]) -> str:
-    """The lines of the docstring on parameters."""
     wrap = TextWrapper(width=120, initial_indent="    ", subsequent_indent="        ").fill
     lines = []
     for each in task.parameters.values():

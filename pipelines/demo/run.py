@@ -114,11 +114,9 @@ class Run:
 
     @property
     def data(self) -> Path:
-        """Where the files to upload are written."""
         return self.output / "data"
 
     def job(self, name: str, pipeline: FateFlowPipeline) -> JobResult:
-        """Run a pipeline as a job of that name; returns its result."""
         site, told = self.guest, partial(self.progress, name)
         self.results[name] = run_job(pipeline, site.address, told, home=site.home, stop=self.stop)
         return self.results[name]
@@ -141,7 +139,6 @@ class Run:
         return [each.result() for each in futures]
 
     def tasks(self) -> list[dict[str, Any]]:
-        """The result's list of tasks and their seconds."""
         return [
             {"job": name, "task": task, "seconds": spent}
             for name in JOB_NAMES
@@ -149,7 +146,6 @@ class Run:
         ]
 
     def summary(self, result: JobResult) -> dict[str, Any]:
-        """What the training said of itself at the guest."""
         metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
         return next(record["data"] for record in metrics if record["name"] == "summary")
 
@@ -228,7 +224,6 @@ def upload_data(run: Run) -> dict[str, Any]:
 
 
 def upload(run: Run, table: str, file: str) -> None:
-    """Upload one of the files to the server of its party."""
     guests = file.rpartition("/")[2].startswith("guest")
     site = run.guest if guests else run.host
     name = UPLOAD.format(table)
@@ -256,7 +251,6 @@ class Trained:
 
 
 def train_and_predict(run: Run, name: str, plan: TrainingPlan) -> Trained:
-    """Train, deploy, predict the held-out part."""
     pipeline = training_pipeline(plan)
     training = run.job(f"train {name}", pipeline)
     prediction = run.job(f"predict {name}", prediction_pipeline(pipeline, run.parties, HELD_OUT))

@@ -112,7 +112,6 @@ def table_of(lines: Iterable[dict[str, Any]], columns: dict[str, str]) -> TextTa
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Columns that are headed by the names of their values."""
     return dict(zip(names, names))
 
 

@@ -24,7 +24,6 @@ WRITTEN = Rules(exact=True)
 
 
 def document_text(report: JobReport) -> str:
-    """The report as JSON, as job_report_schema.json describes it."""
     return json.dumps(json_able(asdict(report)), indent=2, allow_nan=False) + "\n"
 
 

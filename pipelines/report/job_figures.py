@@ -51,7 +51,6 @@ def summary_of(metrics: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def losses_of(metrics: list[dict[str, Any]]) -> tuple[float, ...]:
-    """Losses in the order in which they were logged."""
     logged = [record.get("data") for record in metrics if LOSS in (record.get("type") or "")]
     points = [point for data in logged for point in (data if isinstance(data, list) else [data])]
     values = [point.get("metric") if isinstance(point, dict) else point for point in points]

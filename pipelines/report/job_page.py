@@ -105,13 +105,11 @@ def report_html(report: JobReport) -> str:
 
 
 def names_of(parties: Iterable[str]) -> str:
-    """Several names as text."""
     *first, last = parties
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def summary(report: JobReport) -> str:
-    """What ran, how it ended and whether anything leaked, in one paragraph."""
     statuses = {part.status for part in report.parts}
     ended = next(iter(statuses)) if len(statuses) == 1 else names_of(sorted(statuses))
     longest = max((part.seconds or 0.0 for part in report.parts), default=0.0)
@@ -170,7 +168,6 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
 
 
 def picture(report: JobReport) -> Markup:
-    """The DAG with what this report knows of every task."""
     runs: dict[str, list[TaskRun]] = {}
     for part in report.parts:
         for run in part.tasks:
@@ -182,7 +179,6 @@ def picture(report: JobReport) -> Markup:
 
 
 def box_of(task: DagTask, runs: list[TaskRun], leaks: bool) -> Box:
-    """A task's box: leaking, failed, or not of this report's parties."""
     status = next((run.status for run in runs if run.status != "success"), "success" if runs else "")
     longest = max((run.seconds for run in runs if run.seconds is not None), default=None)
     spent = f"{longest:.1f} s" if longest is not None else ""
@@ -242,7 +238,6 @@ def item_of(before: str, after: str, ways: tuple[str, ...], found: list[list[Lea
 
 
 def ways_of(learned: list[Learned]) -> tuple[str, ...]:
-    """In which ways something was learned, each with the tasks and the evidence."""
     tasks: dict[str, dict[str, None]] = {}
     for each in learned:
         evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
@@ -252,7 +247,6 @@ def ways_of(learned: list[Learned]) -> tuple[str, ...]:
 
 
 def tasks_table(report: JobReport) -> TextTable:
-    """All tasks with their parties, and how they ended as far as this report knows."""
     ended: dict[str, list[str]] = {}
     for part in report.parts:
         for run in part.tasks:
@@ -323,7 +317,6 @@ def line_table(part: PartyPart) -> TextTable:
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:
-    """What may still be spent."""
     return table_of(map(asdict, caps), CAP_COLUMNS)
 
 
@@ -395,7 +388,6 @@ def shown_value(value: Any) -> str:
 
 
 def summaries(report: JobReport) -> Iterator[tuple[str, TextTable]]:
-    """What each task said of itself."""
     for part in report.parts:
         for run in part.tasks:
             if run.summary:

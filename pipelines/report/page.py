@@ -97,7 +97,6 @@ def svg_drawing(
 
 
 def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
-    """The curve of one model's loss per epoch."""
     axis.plot(range(1, len(losses) + 1), losses, **style)
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     axis.set_xlabel("epoch")

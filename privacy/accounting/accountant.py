@@ -135,7 +135,6 @@ class Accountant(ABC):
         return slack * (1 + math.exp(min(epsilon, MAX_EXPONENT)))
 
     def _composition(self) -> Bounds:
-        """What ``_compose`` makes of the counts, made once per state."""
         if self._cached is None:
             self._cached = self._compose()
         return self._cached

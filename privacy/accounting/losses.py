@@ -149,7 +149,6 @@ def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
 
 
 def _mean_square(profile: PrivacyProfile) -> float:
-    """Of one loss, on a coarse grid."""
     interval = (profile.highest - profile.lowest) / COARSE_POINTS
     return connect_dots(profile, interval).second_moment * interval**2
 

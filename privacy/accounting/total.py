@@ -157,7 +157,6 @@ def _pure_sum(counts: Counter[Event]) -> float:
 
 
 def _pure_epsilon_of(process: Process) -> float:
-    """The epsilon at delta 0; infinite where the mechanism is not pure."""
     match process:
         case events.RandomizedResponse() | events.PureDP() | events.ExponentialMechanism():
             return process.epsilon

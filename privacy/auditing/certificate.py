@@ -131,12 +131,10 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """``void``, ``refuted`` or ``consistent``."""
         return self._judged[0]
 
     @property
     def reason(self) -> str:
-        """The verdict in one sentence."""
         return self._judged[1]
 
     @cached_property
@@ -192,7 +190,6 @@ class Certificate:
         }
 
     def to_json(self) -> str:
-        """The text of a certificate's file."""
         return json.dumps(self.document(), indent=2, sort_keys=True) + "\n"
 
 

@@ -71,7 +71,6 @@ class Game:
     delta: float | None = DELTA_OF_SLACK
 
     def run_of(self, coins: Coins, scores: Array) -> OneRun:
-        """What the auditor makes of the scores."""
         if self.share is None:
             return OneRun(coins, np.where(scores > 0, 1, -1))
         return OneRun.of_scores(coins, scores, self.share)

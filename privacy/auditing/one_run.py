@@ -76,7 +76,6 @@ class OneRun:
 
     @property
     def evidence(self) -> GuessEvidence:
-        """What the bounds read of this run."""
         seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
         guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
         return GuessEvidence(len(self.coins), int(guessed), int(correct), seen)

@@ -59,7 +59,6 @@ class BinCountNoise:
     counts: int
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless noise of these terms protects something and can be drawn."""
         positive("noise_multiplier", self.noise_multiplier)
         _check_sizes(self.own_columns, self.label_columns, self.counts)
         if self._steps > MAX_SCALE:
@@ -111,7 +110,6 @@ class LaplaceBinCountNoise:
     counts: int
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless noise of these terms protects something and can be drawn."""
         check_epsilon(self.epsilon)
         _check_sizes(self.own_columns, self.label_columns, self.counts)
         if self.scale > MAX_LAPLACE_SCALE:
