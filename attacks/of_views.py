@@ -94,13 +94,8 @@ def read_truth(path: Path, id_name: str, label: str) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class AttackEvidence:
-    """What an attack decided by, for a picture.
-
-    Attributes:
-        meaning: of the numbers, a clause.
-        numbers: float64 (n,), one of each record.
-        labels: (n,) true ones, as the numbers are ordered; None without truth.
-    """
+    """What an attack decided by, for a picture: ``numbers`` float64 (n,), one of each record, with their ``meaning``,
+    and the true ``labels`` (n,), None without truth."""
 
     meaning: str
     numbers: Array = field(repr=False)

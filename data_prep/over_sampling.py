@@ -282,12 +282,11 @@ def over_sample(
 def over_sample_arrays(
     features: np.ndarray, labels: np.ndarray, over_sampling: OverSampling, *, groups: Groups, seed: int, tag: str = ""
 ) -> SyntheticRows:
-    """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows' order.
+    """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows'
+    order.
 
-    `features` (n, m) are finite numbers, `labels` (n,) have two values, `groups` hold positions of columns.
-
-    Raises:
-        InvalidArgument: the rows cannot be over-sampled so.
+    `features` (n, m) are finite numbers, `labels` (n,) have two values, `groups` hold positions of columns;
+    InvalidArgument where the rows cannot be over-sampled so.
     """
     features, labels = np.asarray(features, dtype=np.float64), np.asarray(labels)
     check_features(features, labels)

@@ -130,7 +130,6 @@ class Doors:
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        """What a door does by itself passes no other door."""
         party, self._here.party = self.party, None
         try:
             yield

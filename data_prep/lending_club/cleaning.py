@@ -69,10 +69,8 @@ class ColumnCounts:
 
 
 def dropped_columns(counts: ColumnCounts, most_missing: float) -> dict[str, str]:
-    """Each column that is dropped with the first reason that applies, in the order of the reasons.
-
-    The study's columns stay, even with a single value, since all parties must agree on the same 37 features.
-    """
+    """Each column that is dropped with the first reason that applies. The study's stay, even with a single value, since
+    all parties must agree on the same 37 features."""
     shares = counts.shares()
     reasons = {
         UNKNOWN: lambda name: name not in RAW_COLUMNS,
@@ -209,10 +207,8 @@ class KeptLoans:
                 )
 
     def table(self) -> tuple[pandas.DataFrame, pandas.Series, str | None]:
-        """The loans, each once, their states, and a notice about the ids or None: see `CleanLoans`.
-
-        The pieces are used up, so that the loans are held once.
-        """
+        """The loans, each once, their states, and a notice about the ids or None; the pieces are used up, so that loans
+        are held once."""
         frame, numbers = self._frame(), numpy.concatenate(self._numbers)
         ids, states = self._texts(ID), self._texts(STATE)
         once = ~is_repetition(frame, ids, states)

@@ -36,11 +36,8 @@ ROW_INDEX = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 @dataclass(frozen=True)
 class Header:
-    """The columns in the order of the file.
-
-    A column without a name, which is a row index that some program added, has an empty one. ``lines`` come before the
-    first loan.
-    """
+    """The columns in the order of the file, empty where a program added a row index without a name; ``lines`` come
+    before the first loan."""
 
     names: tuple[str, ...]
     lines: int
@@ -60,11 +57,8 @@ class Header:
 
 
 def find_header(path: Path, head: bytes) -> Header:
-    """The header in ``head``, the unpacked start of the file; a title may stand before it.
-
-    Raises:
-        InvalidArgument: there is no header, or it lacks a column that the study needs or repeats one.
-    """
+    """The header in ``head``, the unpacked start of the file, perhaps behind a title; InvalidArgument where there is
+    none, or it lacks a column that the study needs or repeats one."""
     if not head.strip():
         raise InvalidArgument(f"The loan file {path} is empty.")
     if b"\0" in head:
@@ -119,11 +113,8 @@ NOTE = re.compile(r"\s*|.*[^\W\d_].*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Records:
-    """Some loans in the order of the file.
-
-    ``numbers`` (n,) of the records count from 1 after the header; ``columns`` are the named ones as bytes, or as text after
-    `as_text`, null where a value is missing.
-    """
+    """Some loans in the order of the file: ``numbers`` (n,) of the records count from 1 after the header; ``columns``
+    are the named ones as bytes, or text after `as_text`, null where a value is missing."""
 
     numbers: numpy.ndarray
     columns: pyarrow.RecordBatch

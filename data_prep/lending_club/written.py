@@ -40,10 +40,8 @@ NOT_OVER_SAMPLED = "Not over-sampled: a record-private component may follow."
 
 
 def manifest_of(clean: CleanLoans, options: PrepOptions, files: dict[str, dict]) -> dict:
-    """The manifest of cleaned loans, written as ``files``: their paths in the folder and what is said of them.
-
-    It is what `read_manifest` will read, lists in place of tuples.
-    """
+    """The manifest of cleaned loans as `read_manifest` will read it; ``files`` are paths in the folder and what is said
+    of them."""
     manifest = {
         "schema": SCHEMA,
         "fate_dp_version": version("fate-dp"),
@@ -156,10 +154,8 @@ def write(
 ) -> dict:
     """Write everything into ``folder``, which appears complete or not at all; returns the manifest.
 
-    A folder of an earlier preparation is replaced as a whole. ``progress`` is told the share of the rows that is written.
-
-    Raises:
-        InvalidArgument: the folder holds other things, or cannot be written.
+    A folder of an earlier preparation is replaced as a whole; InvalidArgument where it holds other things. ``progress``
+    is told the share of the rows that is written.
     """
     tables = list(tables_of(clean, division, options))
     with replaced_folder(folder, check_replaceable) as staging:

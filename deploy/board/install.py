@@ -93,10 +93,8 @@ class InstalledDescription:
 
 
 def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
-    """What the folder holds of each description, with the text that belongs there.
-
-    Raises FlowServerError where the folder is no board's, or a file with the name of a component of ours is not ours.
-    """
+    """What the folder holds of each description, with the text that belongs there; FlowServerError where it is no
+    board's, or a file with the name of a component of ours is not ours."""
     dag = checked_folder(Path(dag_folder))
     found = []
     for component, text in read_descriptions(descriptions).items():

@@ -172,10 +172,8 @@ def configure(settings: PartySettings, conf: Path) -> None:
 
 
 def keep_client_settings(client: Path | None, keys: Path) -> None:
-    """Give `flow init` a file to write: its tokens then outlive the container, and are this user's alone.
-
-    install.sh has made the client's settings a link to it; in a volume of an earlier version it is not there yet.
-    """
+    """Give `flow init` a file to write, this user's alone, so that its tokens outlive the container; in a volume of an
+    earlier version install.sh has not linked it yet."""
     if client is not None and client.is_symlink():
         publish_if_absent(keys / CLIENT_FILE, client.with_name(PUBLISHED).read_bytes())
 

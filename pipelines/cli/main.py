@@ -17,7 +17,6 @@ from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_name
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
-from .attack import add_attack
 from .audit import add_audit
 from .check import add_check
 from .console import (
@@ -33,11 +32,12 @@ from .console import (
     running_server,
     show_demo,
     table_meta,
+    texts,
     wide_console,
 )
 from .data import add_prep
 from .plan import add_plan
-from .report import add_report
+from .report import add_attack, add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
 from .try_model import add_try
 
@@ -353,7 +353,7 @@ def declare(options: argparse.Namespace) -> None:
     from ..jobs import party_ledgers
 
     folder = parties_folder(options)
-    columns = None if options.columns is None else [name.strip() for name in options.columns.split(",")]
+    columns = None if options.columns is None else list(texts(options.columns))
     if options.public is not None:
         party_ledgers.declare_public(folder, options.party, options.source, options.public, table_meta(options))
     path = party_ledgers.declare(

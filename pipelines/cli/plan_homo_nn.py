@@ -90,11 +90,7 @@ def plan_homo_nn(request: HomoNNRequest, progress: Callable[[str], None] = lambd
 
 
 def dimension_of(request: HomoNNRequest) -> int:
-    """Number of the model's parameters: as given, or counted on the model.
-
-    Raises:
-        ValueError: an unknown model, parameters that it does not take, or a model only an operator has.
-    """
+    """Parameters of the model, as given or counted on it; ValueError for a model that only an operator has."""
     if request.dimension is not None:
         return request.dimension
     name = request.settings.model["name"]

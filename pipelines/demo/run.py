@@ -96,10 +96,8 @@ class Site:
 
 @dataclass
 class Run:
-    """One run of the demo: where it works, and what it has measured so far.
-
-    Guest and host may share a server, as the embedded one plays all parties; the jobs are the guest's.
-    """
+    """One run of the demo: where it works, and what it has measured so far. Guest and host may share a server; the jobs
+    are the guest's."""
 
     guest: Site
     host: Site
@@ -122,10 +120,8 @@ class Run:
         return self.results[name]
 
     def together(self, *works: Callable[[], object]) -> list:
-        """Do several things at once that need nothing of each other; returns what each of them does.
-
-        Where one fails, or the user interrupts, the others' jobs are stopped.
-        """
+        """Do at once several things that need nothing of each other; where one fails, or the user interrupts, jobs are
+        stopped."""
         with ThreadPoolExecutor(len(works)) as threads:
             futures = [threads.submit(work) for work in works]
             try:
@@ -279,10 +275,8 @@ def federated_model(title: str, trained: Trained) -> dict[str, Any]:
 
 
 def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
-    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took.
-
-    It is scikit-learn's logistic regression with its default penalty.
-    """
+    """What scikit-learn's logistic regression reaches without a host on the same flips, and the seconds that it
+    took."""
     from sklearn.linear_model import LogisticRegression
 
     begin = time.monotonic()
@@ -303,10 +297,8 @@ def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
 
 
 def training_figures(summary: dict[str, Any]) -> list:
-    """What the private model's guest sees of it without true labels: measures on the flips, and what they are corrected to.
-
-    A summary has numbers too small for the board as text.
-    """
+    """What the private model's guest sees of it without true labels; a summary has numbers too small for the board as
+    text."""
     rows = figures.TRAINING_ROWS
     return [
         {
@@ -322,10 +314,8 @@ def training_figures(summary: dict[str, Any]) -> list:
 
 
 def guarantees(protocol: Protocol, epsilon: float) -> list:
-    """Epsilon per observer of a training without noise on labels flipped at ``epsilon``, as the component declares it.
-
-    The note of a line is what the observer sees of the protocol that ran.
-    """
+    """Epsilon per observer of a training on labels flipped at ``epsilon``; notes are what observers see of the
+    protocol."""
     promised = {(promise.event, promise.unit): promise for promise in component_guarantee(COMPONENT).promises}
     kept = ((promised["RandomizedResponse", "label"], epsilon), (promised["NotPrivate", "record"], "infinity"))
     return [

@@ -24,7 +24,7 @@ import numpy as np
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.privacy import LedgerUnavailable
 from fate_dp.privacy.auditing.bounds import guess_coins
-from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
+from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.labels.flips import canonical_label, record_tags
@@ -69,7 +69,7 @@ class AuditRequest:
             )
         else:
             claim = self.claim(entry)
-        return void(claim, self.confidence, blocker)
+        return Certificate(claim, self.confidence, blocker=blocker)
 
     def claim(self, entry: dict[str, Any]) -> Claim:
         """What a line of the ledger claims of this job."""
@@ -102,17 +102,14 @@ def audit_job(asked: AuditRequest) -> list[Certificate]:
     ]
 
 
-def _is_training(entry: dict[str, Any]) -> bool:
-    return str(entry["parameters"].get("purpose", "")).startswith((NETWORKS, TREES))
-
-
 def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) -> Certificate:
     if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
         return asked.void(
             "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
         )
     is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
-    if not is_flip and not _is_training(entry):
+    purpose = str(entry["parameters"].get("purpose", ""))
+    if not is_flip and not purpose.startswith((NETWORKS, TREES)):
         return asked.void(
             "Canaries audit flips and trainings of dp_homo_nn and dp_homo_gbdt; this line is neither.", entry
         )

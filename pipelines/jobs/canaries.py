@@ -92,10 +92,8 @@ def file_of(home: Path, table: str) -> Path:
 
 
 def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = None) -> Canaries:
-    """Write the table with canaries, and keep them in the party's home; raises `InvalidArgument` before anything is written.
-
-    Coins come from ``rng``, None for the operating system's entropy.
-    """
+    """Write the table with canaries, and keep them in the party's home; coins come from ``rng``, None for the system's
+    entropy. Raises `InvalidArgument` before anything is written."""
     check_source(planting.source)
     one_of("kind", planting.kind, tuple(Kind))
     whole("count", planting.count, MIN_CANARIES)

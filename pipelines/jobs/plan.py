@@ -10,8 +10,6 @@ and Viswanath 2016), memoised as ``label_flip`` does it.
 both relations. Assumed, and not proved here: clients are honest but curious and draw real Poisson batches whose sizes
 stay secret, the mean is taken with the public normaliser ``expected_batch``, and other clients see the mean only.
 Numbers hold for continuous noise; what a grid adds is charged by the mechanism's event when it runs.
-
-Fields are named as the flags of ``fate-dp plan``, and so are they in refusals.
 """
 
 from __future__ import annotations
@@ -209,10 +207,8 @@ class TrustRow:
 
 @dataclass(frozen=True)
 class ShuffledPure:
-    """``messages`` pure ``epsilon0``-LDP messages, shuffled: epsilon of one round and of all; replace-one.
-
-    Of more than ``MAX_MESSAGES`` only so many are counted, which is the safe side.
-    """
+    """``messages`` pure ``epsilon0``-LDP messages, shuffled, at most ``MAX_MESSAGES`` of them: epsilons of one round
+    and of all; replace-one."""
 
     sender: str
     messages: int

@@ -53,14 +53,13 @@ def number_rows(ids: Iterable[str]) -> bool:
 
 
 def settled(home: PartyHome, table: str, named: str | None, numbers: bool) -> str:
-    """The population of a table, ``namespace/name``, at a party: what is ``named``, else what was said before, else that of all.
+    """The population of a table, ``namespace/name``, at a party: what is ``named``, else what was said before, else
+    that of all.
 
-    Ids that merely number rows (``numbers``) separate nothing by themselves: the same people, saved twice, would have two
-    budgets. The first job settles it, since records must not get away from what was counted of them. A table that was
-    read before anybody said whom its ids name counted in the default one.
+    Ids that merely number rows (``numbers``) separate nothing: the same people, saved twice, would have two budgets.
+    The first job settles it. A table that was read before anybody said whom its ids name counted in the default one.
 
-    Raises:
-        InvalidPolicy: Another one is named after the first job, or the ids are row numbers no more.
+    Raises InvalidPolicy where another one is named after the first job, or the ids are row numbers no more.
     """
     was_read = has_ledger(home) and any(table in tables for tables in home.ledger.tables().values())
     known = home.policy.tables.get(table, TableFacts()).population or (RECORDS if was_read else None)
@@ -133,10 +132,9 @@ def declare_table(
 ) -> str:
     """Set the caps of a table before its first job: its caps and population in the policy, its records in the ledger.
 
-    A job may leave columns away or take some rows. The ledger knows the table by its records then, as soon as it has
-    seen them; here it sees them before anybody can ask for less. ``name`` is what the file is uploaded as, None where its
-    ids may name anybody. Returns the dataset's name in the ledger; raises InvalidPolicy or
-    InvalidArgument, of the file, before any cap is declared.
+    A job may leave columns or rows away; the ledger then knows the table by its records. ``name`` is what the file is
+    uploaded as, None where its ids may name anybody. Returns the dataset's name in the ledger; raises InvalidPolicy or
+    InvalidArgument before any cap is declared.
     """
     table = read_csv_file(csv_file, meta)
     columns, ids, facts = table.features, table.ids.tolist(), table.meta.facts

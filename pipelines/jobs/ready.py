@@ -92,9 +92,8 @@ def evaluation(parties: Members, *scored: object, kind: str = "binary") -> Evalu
 class TrainingPlan:
     """What to train: epsilon None means no flips, on labels that the guest's operator declared public.
 
-    ``training`` are further parameters of the client that trains, ``alignment`` those of `clients.Align` where records
-    are joined as shares. With ``train_scores`` the training rows' scores are evaluated, against the labels that were
-    trained on.
+    ``training`` and ``alignment`` are further parameters of the client that trains and of `clients.Align`. With
+    ``train_scores`` the training rows' scores are evaluated, against the labels that were trained on.
     """
 
     parties: Parties

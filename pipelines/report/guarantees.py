@@ -73,11 +73,8 @@ class Protocol:
 
 @dataclass(frozen=True)
 class ComponentGuarantee:
-    """All that the page says about one component; ``protocols`` only of one that has several.
-
-    Promises say what is guaranteed, ``disclosure`` what each party receives, in the words in which FATE's components are
-    described as well.
-    """
+    """All that the page says about one component: ``promises``, and in ``disclosure`` what each party receives;
+    ``protocols`` only of one that has several."""
 
     component: str
     does: str

@@ -41,12 +41,6 @@ def float_above(value: Any) -> float:
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
-def float_below(value: Any) -> float:
-    """The largest float that is not greater than the mpmath number ``value``."""
-    nearest = float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
-
-
 CORRECT_BITS = 80
 # Where epsilon/mu - mu/2 exceeds this, delta < e^(-40^2/2) is below the smallest positive float.
 FAR_TAIL = 40.0
@@ -170,4 +164,4 @@ def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) ->
         raise InvalidArgument.of("number of sigmas", len(scales), f"{len(moved)}, one per group")
     context = high_precision(PRECISION_BITS)
     squared_mu = context.fsum((context.mpf(clip) / sigma) ** 2 for clip, sigma in zip(moved, scales))
-    return float_below((1 - context.mpf(2) ** MARGIN_EXPONENT) / context.sqrt(squared_mu))
+    return -float_above((context.mpf(2) ** MARGIN_EXPONENT - 1) / context.sqrt(squared_mu))

@@ -141,7 +141,7 @@ class Certificate:
     def _judged(self) -> tuple[str, str]:
         if self.repeated:
             return REFUTED, REPEATED
-        if self.found is None or self.refuting is None or self.broken is None:
+        if self.evidence is None or self.found is None or self.refuting is None or self.broken is None:
             return VOID, self.blocker
         claimed, broken = self.claim.epsilon, self.broken.epsilon
         if math.isinf(claimed):
@@ -149,7 +149,7 @@ class Certificate:
         if not broken > claimed:
             return VOID, (
                 f"On the control without privacy the audit proves no more than {broken:.4g}, which does not exceed the claim "
-                f"of {claimed:.4g}; it takes more canaries than {self._canaries}."
+                f"of {claimed:.4g}; it takes more canaries than {self.evidence.canaries}."
             )
         if self.refuting.epsilon > claimed:
             return REFUTED, (
@@ -160,10 +160,6 @@ class Certificate:
             f"The audit does not refute the claim of {claimed:.4g}: it proves at least {self.found.epsilon:.4g} at confidence "
             f"{self.confidence:g}, and {broken:.4g} on the control without privacy; a stronger attack may find more."
         )
-
-    @property
-    def _canaries(self) -> int:
-        return 0 if self.evidence is None else self.evidence.canaries
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON's types, with what is derived."""
@@ -191,11 +187,6 @@ class Certificate:
 
     def to_json(self) -> str:
         return json.dumps(self.document(), indent=2, sort_keys=True) + "\n"
-
-
-def void(claim: Claim, confidence: float, blocker: str, inputs: Mapping[str, str] | None = None) -> Certificate:
-    """The certificate of an audit that could not be made: it says why in one sentence."""
-    return Certificate(claim, confidence, blocker=blocker, inputs=inputs or {})
 
 
 def read(text: str) -> Certificate:

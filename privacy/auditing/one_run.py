@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..accounting.gaussian import gaussian_epsilon
 from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, strictly_within, whole
-from .bounds import MAX_EPSILON, guess_coins, one_run_epsilon
+from .bounds import MAX_EPSILON, check_counts, guess_coins, largest, one_run_epsilon
 
 Array = NDArray[np.float64]
 Preimage = Callable[[float], float]
@@ -37,7 +37,6 @@ CLAIMS = (PURE_OR_APPROXIMATE, GAUSSIAN)
 GUESSED_SHARE = 0.1
 """Of all canaries on either side, guessed where an auditor has scores; fixed before any run."""
 MAX_MU = 200.0
-BISECTIONS = 60
 # Relative: above the roundings of some ten thousand additions of probabilities.
 ROOM = 1e-9
 # Of the chi distribution: how many deviations are summed in how many steps, each on its safe side.
@@ -211,7 +210,7 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
         inside = float(masses @ ndtr(noncentrality - statistic * edges[:-1]))
         return first + inside + last * float(ndtr(noncentrality - statistic * edges[-1]))
 
-    return _largest(lambda noncentrality: tail(noncentrality) < error, max(statistic, 0.0) + 50)
+    return largest(lambda noncentrality: tail(noncentrality) < error, max(statistic, 0.0) + 50)
 
 
 # Guesses under a trade-off curve.
@@ -241,11 +240,9 @@ def f_dp_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.0, 
 def _f_dp(
     canaries: int, guesses: int, correct: int, confidence: float, preimage: Callable[[float], Preimage], most: float
 ) -> float:
-    whole("canaries", canaries, 1, 10**9)
-    whole("guesses", guesses, 0, canaries)
-    whole("correct", correct, 0, guesses)
+    check_counts(canaries, guesses, correct)
     error = 1 - confidence
-    return _largest(lambda strength: is_too_rare(canaries, guesses, correct, preimage(strength), error), most)
+    return largest(lambda strength: is_too_rare(canaries, guesses, correct, preimage(strength), error), most)
 
 
 def is_too_rare(canaries: int, guesses: int, correct: int, preimage: Preimage, error: float) -> bool:
@@ -269,14 +266,3 @@ def is_too_rare(canaries: int, guesses: int, correct: int, preimage: Preimage, e
         if right_mass + wrong_mass > total:
             return True
     return False
-
-
-def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest number up to ``most`` of those below which a statement holds; 0 where it holds nowhere."""
-    if not holds(0.0):
-        return 0.0
-    low, high = 0.0, most
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
