@@ -14,6 +14,7 @@ from unittest import mock
 
 import pandas as pd
 from fate.arch.context import Context
+from fate.arch.dataframe import PandasReader
 from fate.arch.trace import _profile
 from fate.components.core.essential import Role
 
@@ -53,8 +54,6 @@ class Artifact:
 
 def frame_at(ctx: Any, table: Any, partitions: int = 2, label_type: str = "float64") -> Any:
     """A pandas table with the columns ``sample_id`` and ``id``, and the label ``y``, as FATE's DataFrame; others as they are."""
-    from fate.arch.dataframe import PandasReader
-
     if not isinstance(table, pd.DataFrame):
         return table
     reader = PandasReader(

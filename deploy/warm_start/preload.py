@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 # Imports only: nothing here makes a key, opens a database or reads data. Between them they import nearly all that the
@@ -88,8 +89,6 @@ def import_all() -> Imported:
 
 def own_components() -> list[str]:
     """The modules of our components; others' are not known to be fit for a fork."""
-    from importlib.metadata import entry_points
-
     return [entry.module for entry in entry_points(group=COMPONENTS) if entry.module.startswith(OURS)]
 
 

@@ -142,7 +142,7 @@ def training(options: argparse.Namespace) -> None:
 
 
 def homo_nn(options: argparse.Namespace) -> None:
-    from .plan_homo_nn import plan_homo_nn, print_plan, request_of
+    from .plan_horizontal import plan_homo_nn, print_plan, request_of
 
     request = request_of(options)
     answer(options, lambda progress: plan_homo_nn(request, progress), print_plan)
@@ -152,11 +152,11 @@ def homo_gbdt(options: argparse.Namespace) -> None:
     from fate_dp.components.dp_homo_gbdt.settings import TrainSettings, given_settings
 
     from ..jobs.plan import check_whole
-    from .plan_homo_gbdt import plan_homo_gbdt, print_plan
+    from .plan_horizontal import plan_homo_gbdt, show_trees
 
     settings = given_settings(given(options, TrainSettings))
     check_whole("trainings", options.trainings, 1)
-    answer(options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), print_plan)
+    answer(options, lambda progress: plan_homo_gbdt(settings, options.clients, options.trainings, progress), show_trees)
 
 
 def hetero_lr(options: argparse.Namespace) -> None:

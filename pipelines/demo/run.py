@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import pandas
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
 
 from fate_dp.components.protocols import prediction_frames as figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict[str, Any]:
     """Measures of a binary classifier on held-out records, as the result schema has them; label 1 is the positive class."""
-    from sklearn import metrics
-
     labels, scores = numpy.asarray(labels, dtype=float), numpy.asarray(scores, dtype=float)
     predicted = scores > threshold
     of_class = metrics.precision_recall_fscore_support(labels, predicted, average="binary", zero_division=0)[:3]
@@ -277,8 +277,6 @@ def federated_model(title: str, trained: Trained) -> dict[str, Any]:
 def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
     """What scikit-learn's logistic regression reaches without a host on the same flips, and the seconds that it
     took."""
-    from sklearn.linear_model import LogisticRegression
-
     begin = time.monotonic()
     features = trained.model["data"]["estimator"]["header"]
     rows, held_out = (table[features].astype(float) for table in (trained.training_table, trained.held_out_table))

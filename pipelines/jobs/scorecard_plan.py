@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fate_dp.components.dp_binning.own_columns import quantile_charges
 from fate_dp.components.dp_binning.settings import LAPLACE
 from fate_dp.components.dp_scorecard.settings import TrainSettings
 from fate_dp.components.protocols.bin_rules import QuantileBins
@@ -130,8 +131,6 @@ def plan_scorecard(request: CardRequest) -> CardPlan:
 
 def charges_of(request: CardRequest, at: int, bins_epsilon: float, epsilon: float) -> list[tuple[Event, int]]:
     """What the ledger of guest (0) or host (1) will be charged for bins, card and folds."""
-    from fate_dp.components.dp_binning.own_columns import quantile_charges
-
     cut = (request.guest_quantiles, request.host_quantiles)[at]
     rules = {str(number): QuantileBins(None, bins) for number, bins in enumerate(cut)}
     multiplier = noise_multiplier_for(epsilon, request.delta)

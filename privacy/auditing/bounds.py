@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, binom
 
 from ..validation import InvalidArgument, strictly_within, whole, within
 
@@ -25,8 +26,6 @@ def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Ar
 
     Reference: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
     """
-    from scipy.stats import beta
-
     successes = np.asarray(successes)
     with np.errstate(invalid="ignore"):
         lower = np.where(successes > 0, beta.ppf(error, successes, trials - successes + 1), 0.0)
@@ -86,8 +85,6 @@ def _p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: f
     With W ~ Binomial(guesses, 1 / (e^epsilon + 1)) wrong guesses and w = guesses - correct, it is P[W <= w] + 2 delta
     canaries max_i P[w < W <= w + i] / i, at most 1. ``canaries`` are all coins that were tossed.
     """
-    from scipy.stats import binom
-
     # In wrong guesses rather than right ones: their probability keeps its digits at large epsilon, where 1 - it is 1.
     wrong, rate = guesses - correct, 1 / (1 + math.exp(epsilon))
     tail = float(binom.cdf(wrong, guesses, rate))

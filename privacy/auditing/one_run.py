@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtr, ndtr, ndtri
 
 from ..accounting.gaussian import gaussian_epsilon
 from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, strictly_within, whole
@@ -199,8 +200,6 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
     A t statistic is (Z + noncentrality) / U with Z standard normal, U^2 chi-square over its degrees of freedom, so its
     tail is the mean of Phi(noncentrality - statistic U) over U: a falling function of U, summed from above.
     """
-    from scipy.special import chdtr, ndtr
-
     spread = DEVIATIONS / math.sqrt(2 * freedom)
     edges = np.linspace(max(0.0, 1 - spread), 1 + 2 * spread, STEPS + 1)
     below = np.asarray(chdtr(freedom, freedom * edges**2))
@@ -218,7 +217,6 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
 
 def f_dp_mu(canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
     """Lower bound on mu of a mechanism that is mu-Gaussian differentially private for some mu."""
-    from scipy.special import ndtr, ndtri
 
     def preimage(mu: float) -> Preimage:
         return lambda probability: float(ndtr(ndtri(probability) - mu))
