@@ -53,12 +53,10 @@ class Ciphertext(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelDefence:
-    """What stands between the labels and the observer.
+    """What stands between the labels and the observer: its ``name``, short, and ``words``, a whole sentence.
 
-    Attributes:
-        name: short, as a row of a table has it.
-        words: a whole sentence.
-        epsilon: in nats, of each label (pure, replace-one), over all that the observer received; infinite without a guarantee.
+    ``epsilon`` is in nats, of each label (pure, replace-one), over all that the observer received; infinite without a
+    guarantee.
     """
 
     name: str
@@ -88,14 +86,11 @@ UNDEFENDED = LabelDefence("none", "Nothing stands between the labels and the obs
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CiphertextView:
-    """A number of every record under somebody else's Paillier key, in one message or several.
+    """A number of every record under somebody else's Paillier key, in one message or several, and the labels'
+    ``defence``.
 
-    Rows are records in one order, which the observer knows; no private label is in here.
-
-    Attributes:
-        modulus: the n of the public key.
-        messages: one tuple for each message, of one ciphertext for each record.
-        defence: what the labels were protected by.
+    Rows are records in one order, which the observer knows; no private label is in here. ``modulus`` is the n of the
+    public key; each of ``messages`` has one ciphertext for each record.
     """
 
     modulus: int
@@ -180,17 +175,13 @@ def several(view: CiphertextView, attack: str) -> None:
 
 
 def two_valued(residuals: Array, known: Array, step: float, rounding: float) -> Array:
-    """Labels 0 and 1 from residuals that are linear in unseen features, less ``step`` where the label is 1.
+    """Labels 0 and 1 from residuals (epochs, rows) that are linear in unseen features, less ``step`` where the label is
+    1.
 
-    The span of ``known`` columns and of the residuals' differences is taken out of the first epoch's; which rows then lie
-    low is where the labels are 1, up to the part of the labels themselves that went out with it. Fitting the span again
-    to residuals with these labels put back brings that part in, until no label changes. `UNREAD` where residuals are not
-    finite.
-
-    Args:
-        residuals: (epochs, rows).
-        known: (rows, k).
-        rounding: the error of a residual.
+    The span of ``known`` columns (rows, k) and of the residuals' differences is taken out of the first epoch's; which
+    rows then lie low is where the labels are 1, up to the part of the labels that went out with it. Fitting the span
+    again to residuals with these labels put back brings that part in, until no label changes. `UNREAD` where residuals,
+    each with an error of ``rounding``, are not finite.
     """
     if not np.isfinite(residuals).all():
         return np.full(residuals.shape[1], UNREAD)

@@ -139,11 +139,9 @@ def smotenc(table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def smotenc_parents(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """As smotenc, but each one-hot group takes the category of one parent, the likelier the nearer the row lies to it.
-
-    A category then becomes no more frequent than it is among the parents (Torgo 2010, chapter 4, draws a parent for
-    each nominal attribute, too).
-    """
+    """As smotenc, but each one-hot group takes the category of one parent, the likelier the nearer the row lies to it,
+    so that a category becomes no more frequent than among the parents (Torgo 2010, chapter 4, draws a parent for
+    each nominal attribute, too)."""
     drawn, made = between_categories(table, inherited)
     return made, influence_of_parents(drawn.firsts, drawn.seconds, len(table.real))
 
@@ -248,12 +246,11 @@ def over_sample(
 ) -> tuple[pandas.DataFrame, int]:
     """Add synthetic rows until both classes are equal in number.
 
-    Features are all columns but the id and the label, ``groups`` the one-hot groups among them. ``seed`` is of the whole
-    preparation; ``tag``, such as a party's id, gives a party its own draws and its own ids `synthetic-<tag>-<number>`,
-    because rows of several parties may meet in one model.
-
-    Returns the real rows unchanged, then the synthetic ones, features float64 unless all rows are real; and the largest
-    influence of `SyntheticRows`. Raises InvalidArgument where the rows cannot be over-sampled so.
+    Features are all columns but the id and the label, ``groups`` the one-hot groups among them. ``seed`` is of the
+    whole preparation; ``tag``, such as a party's id, gives a party its own draws and ids `synthetic-<tag>-<number>`,
+    because rows of several parties may meet in one model. Returns the real rows unchanged, then the synthetic ones,
+    features float64 unless all rows are real; and the largest influence of `SyntheticRows`. InvalidArgument where the
+    rows cannot be over-sampled so.
     """
     if type(training) is not TrainingRows:
         raise TypeError(

@@ -73,11 +73,10 @@ class ComponentStep:
 
     Attributes:
         component: as FATE knows it, the object that its decorator made.
-        parameters: as a user gives them.
+        parameters: as a user gives them; ``own``, {party: parameters}, differ there.
         tables: {name of a data input: {party: pandas table, or FATE's DataFrame}}; a party without one comes without a table.
         models: {name of a model input: {party: document}}.
         stage: ``train``, ``predict``, ``cross_validation``, or None where the component has one function.
-        own: {party: parameters that differ there}.
     """
 
     component: Any
@@ -125,14 +124,9 @@ Step = Callable[[Any], Any]
 
 @dataclass
 class Played:
-    """What a play came to.
-
-    Attributes:
-        values: {party: what the step returned}; a party that failed has none.
-        errors: {party: the exception that ended it}.
-        metrics: {party: records that it showed on the board}.
-        home: the folder of all parties' keys, ledgers and policies.
-    """
+    """What a play came to, by party: ``values`` that the step returned, none of a party that failed; ``errors`` that
+    ended it; ``metrics`` that it showed on the board. ``home`` is the folder of all parties' keys, ledgers and
+    policies."""
 
     timeline: Timeline
     home: Path
@@ -157,14 +151,10 @@ def play(
 ) -> Played:
     """Let every party do ``step`` in one process, one at a time, with recorders at their doors.
 
-    ``breakpoint()`` stops at any place; the other parties wait meanwhile. Randomness follows from ``doors.secret``, keys of
-    the parties from the name of ``home`` alone, so that the same play gives the same values.
-
-    Args:
-        parties: (role, party id) of all.
-        home: parties' folders are made here, or found.
-        messages: what the parties may send each other; None for those that the component of a `ComponentStep` declares.
-        task: name of the task, which FATE calls a federation session.
+    ``breakpoint()`` stops at any place; the other parties wait meanwhile. Randomness follows from ``doors.secret``,
+    keys of the parties from the name of ``home`` alone, so that the same play gives the same values. ``parties`` are
+    (role, party id) of all, ``home`` is where their folders are made, or found; they may send each other ``messages``,
+    None for those that the component of a `ComponentStep` declares. FATE calls the ``task`` a federation session.
     """
     recorders = doors or Doors(Timeline())
     own = step.messages if isinstance(step, ComponentStep) else {}

@@ -275,12 +275,10 @@ class CleanLoans:
 def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progress = silent) -> CleanLoans:
     """Read the raw file once and clean it; ``progress`` is told the share of the file that is read.
 
-    ``most_missing`` is the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
-    source's text drops a column that misses more than two thirds, but its code keeps only columns with at least two
-    thirds present; a third is what it did, and so the default.
-
-    Raises InvalidArgument for a file that is not Lending Club's, is damaged, holds a value that is not allowed in a loan
-    that stays, misses a column of the study too often, or has no loan of one of the two outcomes.
+    A column is kept if at most the share ``most_missing`` of the loans misses it. The source's text drops a column that
+    misses more than two thirds, but its code keeps only columns with two thirds present; a third is what it did, and so
+    the default. InvalidArgument for a file that is not Lending Club's, is damaged, holds a value that is not allowed in
+    a loan that stays, misses a column of the study too often, or has no loan of one of the two outcomes.
     """
     raw = RawFile(path)
     counts, kept = ColumnCounts(raw.header.named), KeptLoans(raw.path)

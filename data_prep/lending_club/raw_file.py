@@ -121,20 +121,15 @@ class Records:
 
 
 class RawFile:
-    """Lending Club's loan file.
+    """Lending Club's loan file; InvalidArgument where the path leads to no regular file, or the first lines are of
+    another one.
 
-    Records are numbered from 1 after the header. Blank lines are no records; lines that hold no loan are numbered but
-    not handed on: notes such as "Total amount funded in policy code 1: 460296150", records of empty fields, and the
-    header of another file that was appended.
+    Records are numbered from 1 after the header. Blank lines are no records; notes such as "Total amount funded in
+    policy code 1: 460296150", records of empty fields, and the header of another file that was appended are numbered
+    but not handed on.
 
-    Raises:
-        InvalidArgument: the path leads to no regular file, or the first lines say that it is another file.
-
-    Attributes:
-        records: read so far, whether or not they hold a loan.
-        loans: read so far.
-        share_read: of the file's bytes, from 0 to 1.
-        sha256: of the file as it lies on the disk; known once all is read.
+    ``records`` were read so far, ``loans`` among them, of the ``share_read`` of the file's bytes, from 0 to 1;
+    ``sha256`` of the file as it lies on the disk is known once all is read.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:

@@ -96,9 +96,8 @@ def start(
 ) -> RunningBoard:
     """Start a board in `folder`, for loopback only, in place of the one that runs there; returns where it answers.
 
-    Args:
-        descriptions: our component descriptions, which go beside FATE's into the board's dag/ folder.
-        port: the one of last time, the board's own or a free one unless given.
+    `descriptions` of ours go beside FATE's into its dag/ folder; `port` is that of last time, 8080 or a free one unless
+    given.
     """
     java = find_java()
     if not LOGIN.fullmatch(user):

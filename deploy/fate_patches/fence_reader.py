@@ -69,11 +69,8 @@ class Beside:
 
 
 def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> tuple[Any, bool, int]:
-    """The value of the pickle that begins at a position, whether it is to be built, and where the pickle ends.
-
-    Raises:
-        FencedOff: for what `admit` refuses, and for what Python's pickler does not write.
-    """
+    """The value of the pickle that begins at a position, whether it is to be built, and where the pickle ends;
+    FencedOff for what `admit` refuses, and for what Python's pickler does not write."""
     try:
         reading = Reading(data, admit, position)
         reading.run()

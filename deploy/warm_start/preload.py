@@ -112,11 +112,8 @@ def configuration_folders() -> list[Path]:
 
 
 def stamp_of(path: str) -> tuple[int, int, int]:
-    """When a file was changed last, its size and its place on the disk; zeros where there is none.
-
-    Of a folder, how many names it holds and a hash of them, which tell whether something was installed. Its time would
-    tell of bytecode as well, which the very import writes that is to be found unchanged.
-    """
+    """When a file was changed last, its size and its place on the disk; zeros where there is none. Of a folder, how
+    many names it holds and a hash of them: its time would tell of the bytecode that the very import writes."""
     try:
         if os.path.isdir(path):
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")

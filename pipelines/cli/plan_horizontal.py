@@ -207,13 +207,9 @@ def _params(text: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TreesPlan:
-    """One trust model.
-
-    Attributes:
-        epsilon: of all trainings together, by relation.
-        noise_of_leaf: standard deviation of the noise in the sum of gradients of one leaf, over all parties.
-        least_records: records of a leaf from which on the noise moves its step by less than ``VISIBLE``.
-    """
+    """One trust model: ``epsilon`` of all trainings together, by relation, and the standard deviation ``noise_of_leaf``
+    in the sum of gradients of one leaf, over all parties. From ``least_records`` on it moves a leaf's step by less
+    than ``VISIBLE``."""
 
     aggregation: str
     noise_multiplier: float

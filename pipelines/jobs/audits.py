@@ -192,10 +192,8 @@ def losses_of_network(document: dict[str, Any], canaries: Canaries, home: PartyH
 
 
 def losses_of_trees(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
-    """The same of dp_homo_gbdt: the control has the released splits, with values of leaves that nothing protects.
-
-    Its values are those of ridge regression on the canaries that were present, in the leaves of all trees.
-    """
+    """The same of dp_homo_gbdt: the control has the released splits, and in the leaves values of ridge regression on
+    the canaries that were present, which nothing protects."""
     from fate_dp.components.dp_homo_gbdt.boosting import scores_of
     from fate_dp.components.dp_homo_gbdt.model import model_of
 

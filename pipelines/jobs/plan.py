@@ -63,10 +63,8 @@ def _flag(name: str) -> str:
 
 @dataclass(frozen=True)
 class LabelPlanRequest:
-    """What is asked about flipping labels, under the names of the flags of ``fate-dp plan labels``.
-
-    ``spent`` is what was spent of the cap before, None where no ledger was asked; ``delta`` is of noise in place of flips.
-    """
+    """What is asked about flipping labels, under the names of the flags of ``fate-dp plan labels``. ``spent`` of the
+    cap was spent before, None where no ledger was asked; ``delta`` is of noise in place of flips."""
 
     records: int
     epsilon: float
@@ -98,11 +96,9 @@ class LabelPlanRequest:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`.
-
-    ``largest_size`` counts columns times models up to which noise has the smaller variance; ``noise_over_flips`` is the ratio
-    of the variances at the columns and models that were asked for, None where none were.
-    """
+    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`. Noise has the smaller
+    variance up to ``largest_size`` columns times models; ``noise_over_flips`` is the ratio at those that were asked
+    for, None without."""
 
     epsilon: float
     variance_of_flips: float

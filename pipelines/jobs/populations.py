@@ -80,10 +80,8 @@ def settled(home: PartyHome, table: str, named: str | None, numbers: bool) -> st
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose table an upload is; ``tell`` is called with each sentence for the operator, ``command`` is what uploaded it.
-
-    Without a ``party`` it is the server's, or that of all parties where the server plays several.
-    """
+    """Whose table an upload is: that of all parties that the server plays, unless a ``party`` is given. ``tell`` is
+    called with each sentence for the operator, ``command`` is what uploaded it."""
 
     party: str | None = None
     tell: Callable[[str], None] = lambda sentence: None
@@ -111,10 +109,8 @@ class Owner:
 
 
 def keep_blanks(home: PartyHome, ids: Collection[str], written_ids: Collection[str]) -> None:
-    """Let records that the ledger knows by ids with blanks, of before ids were trimmed, be the same ones without them.
-
-    That is asked of the ids as the file has them, and with one blank at either end, which somebody may have cut off by hand.
-    """
+    """Let records that the ledger knows by ids with blanks, of before ids were trimmed, be the same ones without them:
+    as the file has them, and with one blank at either end, which somebody may have cut off by hand."""
     if not has_ledger(home) or home.ledger.blanks() is None:
         return
     # Not the key of the home, which is to know what is found here.

@@ -1,7 +1,5 @@
 """What pipelines are made of, and the demo's; `examples/pipelines.py` makes those of the other jobs in conf/ of it.
-
-*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares.
-"""
+*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares."""
 
 from __future__ import annotations
 

@@ -36,12 +36,9 @@ OBSERVERS = ("host", "model")
 class CardRequest:
     """What is asked, in public numbers.
 
-    Attributes:
-        epsilon, delta: of each party's part of a record, nats, replace-one; of bins, card and folds together.
-        bins: of each column, on average.
-        folds: trainings beside the card's own, with noise of their own.
-        guest_quantiles, host_quantiles: bins of each column that is cut at private quantiles.
-        event_share: of the label 1, for standard errors.
+    ``epsilon`` and ``delta`` are of each party's part of a record, nats, replace-one, for bins, card and folds
+    together. Columns have so many ``bins`` on average, those of ``guest_quantiles`` and ``host_quantiles`` at private
+    quantiles. ``folds`` are trainings with noise of their own; ``event_share`` of the label 1 is for standard errors.
     """
 
     records: int
@@ -73,14 +70,11 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CellNoise:
-    """One party's part of the answer.
+    """One party's part of the answer: ``bins_epsilon`` of its quantiles, 0 without, and the ``epsilon`` that it sets.
 
-    Attributes:
-        bins_epsilon: of its quantiles; 0 without.
-        epsilon: that the party sets, in a scorecard for the card and for each fold.
-        noise_of_records, noise_of_events: standard deviations in a bin of its columns, in records.
-        error_of_woe, error_of_points: standard errors in a bin of average size.
-        clear_from: records from which on the former is at most ``CLEAR_ERROR``.
+    ``noise_of_records`` and ``noise_of_events`` are standard deviations in a bin of its columns, in records,
+    ``error_of_woe`` and ``error_of_points`` standard errors in a bin of average size; from ``clear_from`` records on
+    the former is at most ``CLEAR_ERROR``.
     """
 
     party: str

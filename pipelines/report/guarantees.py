@@ -34,10 +34,8 @@ NO_PROMISE = (NO_EVENT, "NotPrivate", "RandomizedResponse")
 
 @dataclass(frozen=True)
 class Promise:
-    """One statement of a component: who is protected from whom, and by what formula (LaTeX).
-
-    ``when`` has settings for which it holds, as of `declaration.Shown`.
-    """
+    """One statement of a component: who is protected from whom, by what formula (LaTeX), and ``when``, as of
+    `declaration.Shown`."""
 
     guarantee: str
     unit: str

@@ -45,12 +45,10 @@ SUMMARY, EVALUATION, LOSS = "summary", "evaluation", "loss"
 
 @dataclass(frozen=True)
 class Figure:
-    """One measure of one model on some rows.
+    """One measure of one model on some rows, ``on`` which labels.
 
-    Attributes:
-        on: which labels ``value`` was measured on.
-        estimate: of the measure on true labels, from the known rate of flips; None where there is none.
-        most_bias: how far the estimate errs upwards at most; None where nobody knows, or where it does not.
+    ``estimate`` is of the measure on true labels, from the known rate of flips; None where there is none. It errs
+    upwards by ``most_bias`` at most; None where nobody knows, or where it does not.
     """
 
     task: str
@@ -79,10 +77,8 @@ class DagTask:
 class Learned:
     """What one observer learned of one owner's asset in one task, as the declaration of its component says.
 
-    Attributes:
-        labels: what the label column held, for labels; empty for anything else.
-        epsilon: of flips, in nats; None for anything else, or where it is unknown.
-        instead: what would have avoided it; empty where nothing is known to.
+    For ``labels``: what their column held, and ``epsilon`` of flips, in nats; empty and None for anything else, or
+    where it is unknown. ``instead`` would have avoided it; empty where nothing is known to.
     """
 
     task: str
@@ -161,10 +157,8 @@ class PartyPart:
 class JobReport:
     """A job as one party may know it, or as several did whose reports were joined.
 
-    Attributes:
-        learned: what the parties of ``parts`` saw or showed, in the order of the tasks.
-        unknown: tasks whose component nobody knows; what they showed cannot be told.
-        never_ran: tasks that no party of ``parts`` began.
+    The parties of ``parts`` saw or showed what is ``learned``, in the order of the tasks. Nobody knows the components
+    of the ``unknown`` tasks; tasks that ``never_ran`` were begun by no party of ``parts``.
     """
 
     schema: str

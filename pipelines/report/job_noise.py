@@ -54,13 +54,8 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Measured:
-    """What one kind of mechanism gives.
-
-    Attributes:
-        ratio: signal over noise; None where one of the two is not known, or there is no noise.
-        acts: one of `ACTS`.
-        sentence: what the numbers mean.
-    """
+    """What one kind of mechanism gives: ``ratio`` is signal over noise, None where one of the two is not known, or
+    there is no noise; ``acts`` is one of `ACTS`; the ``sentence`` says what the numbers mean."""
 
     noise: str
     signal: str
@@ -71,13 +66,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Noise(Measured):
-    """The same of one ledger line, by its number.
-
-    Attributes:
-        records: how many records the result is of; None where nobody tells.
-        moved: by how many standard deviations of the noise one record, or label, moves the result of one release at most; None
-            for other noise than a sum's.
-    """
+    """The same of one ledger line, by its number, of so many ``records``; None where nobody tells. One record, or
+    label, moves the result of one release by at most ``moved`` standard deviations of the noise; None for other
+    noise than a sum's."""
 
     entry_id: int
     mechanism: str
