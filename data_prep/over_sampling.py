@@ -214,8 +214,6 @@ def check_groups(features: np.ndarray, groups: Groups) -> None:
             )
 
 
-# The whole way
-
 # Squares of differences between larger values overflow, and with them the distances.
 MAX_VALUE = 1e150
 

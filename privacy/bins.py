@@ -43,12 +43,9 @@ def place_among(listed: Sequence[float], numbers: NDArray[np.float64]) -> NDArra
 class ColumnBins:
     """The bins of one column; the bin of a value is its number from 0 to ``count`` - 1.
 
-    Attributes:
-        name: of the column.
-        cuts: finite, each greater than the one before; without any, all values share one bin. Empty with categories.
-        categories: distinct finite numbers, or None for a column with cut points.
-        missing: whether there is a bin for missing values, the last one. Without it, they are refused.
-        special: distinct finite numbers that are codes and no measurements; each has a bin outside the order.
+    ``cuts`` are finite and increasing; without any, all values share one bin. ``categories`` are distinct finite
+    numbers, or None for a column with cut points. Without a bin for ``missing`` values, the last one, they are refused.
+    ``special`` are distinct finite numbers that are codes and no measurements; each has a bin outside the order.
     """
 
     name: str
@@ -92,9 +89,8 @@ class ColumnBins:
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
         """The bin of each value, in the shape of ``values``; infinities lie beyond all cut points.
 
-        Raises:
-            InvalidArgument: values are no numbers, or one is missing and there is no bin for it. The sentence names no
-                value, but that one is missing may be private: components pass it on as a private reason.
+        InvalidArgument where values are no numbers, or one is missing and there is no bin for it. The sentence names no
+        value, but that one is missing may be private: components pass it on as a private reason.
         """
         given = np.asarray(values)
         if given.dtype.kind not in "fiu":
@@ -175,11 +171,8 @@ class TableBins:
         return self.offsets[-1]
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The bins of a table of shape (rows, columns), each from 0 to its column's ``count`` - 1.
-
-        Raises:
-            InvalidArgument: of ``ColumnBins.codes``, or the table has another number of columns.
-        """
+        """The bins of a table of shape (rows, columns), each from 0 to its column's ``count`` - 1; InvalidArgument as
+        of ``ColumnBins.codes``, and for another number of columns."""
         table = np.asarray(values)
         if table.ndim != 2 or table.shape[1] != len(self.columns):
             raise InvalidArgument.of("shape of the table", table.shape, f"rows of {len(self.columns)} columns")

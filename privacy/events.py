@@ -230,14 +230,10 @@ REPLACE_ONE_ONLY = (RandomizedResponse, FixedSizeSampledGaussian, Shuffled)
 class Event:
     """One private release: what was done, whose data it protects, under which relation, against whom.
 
-    Args:
-        relation: a `NeighboringRelation`, or its text; has no default, since the same noise means different things.
-        observers: one or several of `Observer`, or their texts, who see the release; kept as a sorted tuple.
-        slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid); an
-            accountant adds (1 + e^epsilon) times it to delta.
-
-    Raises:
-        InvalidEvent: A field is outside its range, or the process cannot be stated under the relation.
+    The ``relation`` has no default, since the same noise means different things. ``observers``, one or several of
+    `Observer`, see the release; kept as a sorted tuple. ``slack`` is the total-variation distance between what was
+    released and ``process`` (finite tables, noise on a grid); an accountant adds (1 + e^epsilon) times it to delta.
+    `InvalidEvent` where a field is outside its range, or the process cannot be stated under the relation.
     """
 
     process: Process
@@ -299,9 +295,6 @@ def check_relation(relation: object) -> NeighboringRelation:
 def clips_moved(relation: str) -> int:
     """By how many clips a sum of clipped contributions can move: 1 under add-or-remove, 2 under replace-one."""
     return {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[check_relation(relation)]
-
-
-# What a mechanism hands back, and what is charged for it.
 
 
 REPEATABLE = "The randomness came from a reproducible stream: whoever knows the seed can subtract the noise."

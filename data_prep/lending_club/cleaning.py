@@ -134,8 +134,6 @@ def why_unusable(ids: pyarrow.ChunkedArray) -> str | None:
     return None
 
 
-# The loans that stay
-
 KNOWN_STATUSES = frozenset(status.lower() for status in OTHER_STATUSES)
 
 
@@ -238,9 +236,6 @@ class KeptLoans:
         """A column of texts, null where a value or the whole column is missing."""
         given = self._values.pop(column)
         return pyarrow.chunked_array(given) if given else pyarrow.chunked_array([pyarrow.nulls(self.settled, "string")])
-
-
-# The whole way
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,6 @@ def first_records(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
             yield tuple("" if ROW_INDEX.fullmatch(name) else name for name in names), reader.line_num
 
 
-# The loans, as bytes
-
-
 # Texts that stand for a missing value in the public editions and in files that common tools wrote from them.
 MISSING = ("", "n/a", "N/A", "#N/A", "NA", "null", "NULL", "nan", "NaN", "NAN")
 GZIP_MAGIC = b"\x1f\x8b"
@@ -266,8 +263,6 @@ def holds_loan(batch: pyarrow.RecordBatch) -> numpy.ndarray | None:
         filled = compute.or_(filled, compute.is_valid(batch.column(name)))
     return compute.and_not(filled, repeated).to_numpy(zero_copy_only=False)
 
-
-# The columns that are read, as text
 
 READ_AS_TEXT = (*STUDY_COLUMNS, ID, STATE)
 LONGEST_SHOWN = 40

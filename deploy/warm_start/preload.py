@@ -100,15 +100,10 @@ def files_read(folders: Iterable[str]) -> Iterator[str]:
             yield path
     for folder in folders:
         yield from map(str, Path(folder).glob("*.pth"))
-    for configuration in configuration_folders():
-        yield from map(str, [configuration, *configuration.glob("*.yaml")])
-
-
-def configuration_folders() -> list[Path]:
-    """Where FATE-Flow and FATE keep what they read when they are imported."""
     flow, fate = map(sys.modules.get, ("fate_flow.runtime.system_settings", "fate.arch.config"))
-    found = [Path(flow.FATE_FLOW_CONF_PATH)] if flow else []
-    return found + ([Path(str(fate.__file__)).parent] if fate else [])
+    of_fate = [Path(str(fate.__file__)).parent] if fate else []
+    for configuration in [Path(flow.FATE_FLOW_CONF_PATH), *of_fate] if flow else of_fate:
+        yield from map(str, [configuration, *configuration.glob("*.yaml")])
 
 
 def stamp_of(path: str) -> tuple[int, int, int]:

@@ -39,13 +39,14 @@ def add_report(commands: Commands) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write the page and the JSON, both or none."""
+    from ..report.job_documents import merged, read_report
     from ..report.job_page import write_report
 
     if (options.job is None) == (options.merge is None):
         raise InvalidArgument("Name either a JOB_ID, or with --merge the JSON files of reports of one job.")
     if options.merge is not None and options.party is not None:
         raise InvalidArgument("--party is for the report of one party; --merge joins all that the files hold.")
-    found = merged_report(options) if options.merge is not None else own_report(options)
+    found = merged(map(read_report, options.merge)) if options.merge is not None else own_report(options)
     name = MERGED if options.merge is not None else f"party-{found.parts[0].party_id}"
     page, document = write_report(found, options.out or OUT / found.job_id, name)
     print(f"Report: {page}   JSON: {document}")
@@ -61,12 +62,6 @@ def own_report(options: argparse.Namespace) -> JobReport:
         raise InvalidArgument.of("JOB_ID", options.job, "the id of a job, of twelve digits or more")
     address, home = running_server(options)
     return gather(ReportRequest(address, options.job, parties_folder(options), options.party, home))
-
-
-def merged_report(options: argparse.Namespace) -> JobReport:
-    from ..report.job_documents import merged, read_report
-
-    return merged([read_report(path) for path in options.merge])
 
 
 def add_attack(commands: Commands) -> None:

@@ -52,9 +52,6 @@ class Tables:
         return f"{self.namespace}/{self.guest}/{column}"
 
 
-# What all of them share.
-
-
 def new_pipeline(parties: Members) -> FateFlowPipeline:
     """An empty pipeline of these parties."""
     from fate_client.pipeline import FateFlowPipeline
@@ -81,9 +78,6 @@ def evaluation(parties: Members, *scored: object, kind: str = "binary") -> Evalu
     return Evaluation(
         "evaluation_0", runtime_parties={"guest": parties.guest}, default_eval_setting=kind, input_datas=list(scored)
     )
-
-
-# Vertical: label-private logistic regression, and the baseline without privacy.
 
 
 @dataclass(frozen=True)

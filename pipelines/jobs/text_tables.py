@@ -100,7 +100,7 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "cap": "{:g}".format,
     "seconds": "{:.1f}".format,
     **dict.fromkeys(METRICS, "{:.3f}".format),
-    **dict.fromkeys(("entry_id", "uses", "features", "train", "test"), str),
+    **dict.fromkeys(("entry_id", "rounds", "uses", "features", "train", "test"), str),
 }
 """How the numbers of lines are written by their names; other values are text."""
 

@@ -321,8 +321,7 @@ def line_table(part: PartyPart) -> TextTable:
         # As people read it: of randomized_response or PoissonSampledGaussian its words.
         line["mechanism"] = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", line["mechanism"].replace("_", " "))
         line["records"] = line["records"] or int(line.get("found") or 0)
-    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names)), "acts": "acts"})
-    return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+    return table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:

@@ -144,13 +144,10 @@ MARGIN_EXPONENT = -100
 def grouped_gaussian_epsilon(clips: Iterable[float], sigmas: Iterable[float], delta: float) -> float:
     """Smallest epsilon (nats) of Gaussian noise of its own scale per coordinate group at ``delta``, rounded up.
 
-    One Gaussian mechanism of mu = sqrt(sum_g (C_g / sigma_g)^2), after every group was divided by its sigma. Groups and
-    scales come from public facts; scales that depend on the data need an account of their own.
-
-    Args:
-        clips: l2 sensitivity C_g of each group under the relation that is claimed: for clipped sums the clip under
-            add-or-remove, twice the clip under replace-one.
-        sigmas: standard deviation of the noise on each coordinate of the group, in the unit of its C_g.
+    One Gaussian mechanism of mu = sqrt(sum_g (C_g / sigma_g)^2), after every group was divided by its sigma. ``clips``
+    are the l2 sensitivities C_g under the relation that is claimed: for clipped sums the clip under add-or-remove,
+    twice the clip under replace-one. ``sigmas`` are of the noise on each coordinate, in the unit of C_g. Both come from
+    public facts; scales that depend on the data need an account of their own.
     """
     return gaussian_epsilon(grouped_noise_multiplier(clips, sigmas), delta)
 

@@ -118,7 +118,7 @@ def _needs_second_opinion(counts: Counter[Event], delta: float) -> bool:
 def _rdp(counts: Counter[Event]) -> list[Accountant]:
     """The rdp accountant of the charges, if it knows all of them."""
     accountant = make_accountant("rdp", next(iter(counts)).relation)
-    return [_composed("rdp", counts)] if all(map(accountant.supports, counts)) else []
+    return [] if any(map(accountant.reason_against, counts)) else [_composed("rdp", counts)]
 
 
 def _pure_epsilon(counts: Counter[Event], delta: float) -> float:

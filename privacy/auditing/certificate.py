@@ -39,14 +39,9 @@ DELTAS_OF_CANARIES = 40
 
 @dataclass(frozen=True)
 class Claim:
-    """The upper bound that is audited.
-
-    Attributes:
-        subject: what was audited, in words.
-        epsilon: nats; infinite where nothing is claimed.
-        delta: 0 for pure differential privacy.
-        kind: ``gaussian`` for unsampled sums with Gaussian noise, else ``epsilon_delta``.
-    """
+    """The upper bound that is audited: ``subject`` says of what, in words; ``epsilon`` is in nats, infinite where
+    nothing is claimed, ``delta`` 0 for pure privacy. ``kind`` is ``gaussian`` for unsampled sums with Gaussian
+    noise, else ``epsilon_delta``."""
 
     subject: str
     epsilon: float
@@ -73,13 +68,10 @@ class Claim:
 class Certificate:
     """One audit, whole: nothing else is needed to compute its verdict.
 
-    Attributes:
-        confidence: at which ``lower_bound`` is stated.
-        evidence: of the audited run; None where nothing could be measured, and ``blocker`` says why.
-        control: the same of a run without privacy.
-        repeated: whether a second run on the same input showed the very same, noise included.
-        versions: of the programs that measured, by name.
-        inputs: SHA-256 of the files that went in, as hexadecimal digits, by name.
+    ``found`` is stated at ``confidence``. ``evidence`` is of the audited run, ``control`` of one without privacy; None
+    where nothing could be measured, and ``blocker`` says why. A run is ``repeated`` if a second one on the same input
+    showed the very same, noise included. ``versions`` are of the programs that measured, ``inputs`` SHA-256
+    (hexadecimal) of the files that went in, by name.
     """
 
     claim: Claim

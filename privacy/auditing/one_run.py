@@ -46,13 +46,9 @@ DEVIATIONS, STEPS = 12.0, 4000
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """What an auditor holds after one run.
-
-    Attributes:
-        coins: +1 or -1 per canary, tossed before the run; int64 (m,).
-        guesses: +1, -1 or 0 (abstain) per canary, so many of each as was fixed before the run; int64 (m,).
-        scores: float64 (m,), the higher the likelier +1; None where there are guesses only.
-    """
+    """What an auditor holds after one run: ``coins``, int64 (m,), +1 or -1 per canary, tossed before it; ``guesses``,
+    int64 (m,), +1, -1 or 0 (abstain), so many of each as was fixed before; ``scores``, float64 (m,), the higher the
+    likelier +1, None where there are guesses only."""
 
     coins: NDArray[np.int64]
     guesses: NDArray[np.int64]
@@ -146,11 +142,9 @@ def best_bound(
 ) -> BestBound:
     """The best lower bound on epsilon at ``delta``, which holds with probability ``confidence``.
 
-    The error 1 - confidence is divided evenly among the bounds that are asked, so that all of them hold together.
-
-    Args:
-        claim: ``gaussian`` where the mechanism is one release of a sum with Gaussian noise, or several without sampling;
-            its mu is what is estimated, and needs a delta above 0. ``epsilon_delta`` assumes nothing.
+    The error 1 - confidence is divided evenly among the bounds that are asked, so that all of them hold together. The
+    ``claim`` is ``gaussian`` for one release of a sum with Gaussian noise, or several without sampling, whose mu is
+    estimated and needs a delta above 0; ``epsilon_delta`` assumes nothing.
     """
     delta, error = check_delta_or_zero(delta), 1 - strictly_within("confidence", confidence, 0, 1)
     gaussian = one_of("claim", claim, CLAIMS) == GAUSSIAN
@@ -173,9 +167,6 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     if mu <= 0:
         return 0.0
     return min(MAX_EPSILON, max(0.0, math.nextafter(gaussian_epsilon(1 / min(mu, MAX_MU), delta), 0.0)))
-
-
-# Scores of a sum.
 
 
 def gaussian_sum_mu(seen: SumStatistic, confidence: float = 0.95) -> float:
@@ -210,9 +201,6 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
         return first + inside + last * float(ndtr(noncentrality - statistic * edges[-1]))
 
     return largest(lambda noncentrality: tail(noncentrality) < error, max(statistic, 0.0) + 50)
-
-
-# Guesses under a trade-off curve.
 
 
 def f_dp_mu(canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:

@@ -37,10 +37,9 @@ ROUND_UP = 1 + 2.0**-48
 class RowBounds:
     """Public bounds of one party's rows. The columns are its features, then the intercept, then the target.
 
-    Args:
-        radius: largest l2 norm of the features of one row, after division by the scales; from 1/16 to 16.
-        intercept: whether a column of ones follows, which is the same for every record.
-        target: largest magnitude of the target, at most 16; 0 at a party without one.
+    ``radius``, from 1/16 to 16, is the largest l2 norm of the features of one row, after division by the scales. The
+    ``intercept`` is a column of ones, the same for every record. ``target`` is its largest magnitude, at most 16; 0 at
+    a party without one.
     """
 
     features: int
@@ -85,15 +84,10 @@ class RowBounds:
 def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fraction_bits: int = UNIT_BITS) -> Integers:
     """Features divided by their scales, each row clipped to the radius, as integers on the grid.
 
-    A kernel for one block of rows: a row's result depends on that row and on public numbers only.
-
-    Args:
-        features: array (n, m) of real numbers; private. A row with a NaN or an infinity becomes zero.
-        scales: m positive numbers, public (or released); ones for no scaling.
-        fraction_bits: the grid is 2^-fraction_bits, at most 24 bits; ``SecondMoments.fraction_bits``.
-
-    Returns:
-        int64 array (n, m), unit 2^-24, multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
+    A kernel for one block of rows: a row's result depends on that row and on public numbers only. Of private
+    ``features`` (n, m) a row with a NaN or an infinity becomes zero. ``scales`` are m positive numbers, public (or
+    released). The grid is 2^-fraction_bits, at most 24 bits, as of ``SecondMoments``. int64 (n, m), unit 2^-24,
+    multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.shape[1] != bounds.features or features.dtype.kind not in "fiu":
@@ -189,12 +183,10 @@ def replace_one_sensitivity(moving_square: float, others_square: float) -> float
 class MomentNoise:
     """What one party adds to its moments, as Python integers in units of 2^-48; secret. Columns as in ``RowBounds``.
 
-    Args:
-        gram: symmetric object array (columns, columns), for the party's own Gram matrix with its target's column; 0
-            where the intercept meets itself, since n is public.
-        cross: for every other party, by position, an object array (columns, columns of the other), for the party's
-            share of X_p^T X_q; the row of the party's intercept is 0, since its records do not move it.
-        event: what to charge for everything computed from the noisy moments; None without noise.
+    ``gram``, symmetric (columns, columns), is for the party's own Gram matrix with its target's column; 0 where the
+    intercept meets itself, since n is public. ``cross`` is, for every other party by position, (columns, columns of the
+    other), for the party's share of X_p^T X_q; the row of the party's intercept is 0, since its records do not move it.
+    Charge ``event`` for everything computed from the noisy moments; None without noise.
     """
 
     gram: NDArray[np.object_] = field(repr=False)
