@@ -86,11 +86,8 @@ class Shares:
         return "/".join(f"{value:.10g}" for value in self.values)
 
 
-# Training rows and held-out rows: two types, so that nothing meant for the one is ever done to the other
-#
 # Over-sampling, dividing and whatever else learns from rows takes `TrainingRows`, and `split_train_test` alone makes
 # them. SMOTE before the split, which lets a model train on mixtures of its own test rows, cannot be written down.
-
 
 # Whoever holds this object may build rows of a side; it stays in this file.
 _PERMIT = object()
@@ -184,8 +181,6 @@ def check_table(frame: pandas.DataFrame, label: str, id: str) -> None:
     if not frame.index.is_unique:
         raise InvalidArgument("the table's index repeats a value; reset it first.")
 
-
-# Training rows between parties: by rows with shares, evenly mixed or skewed, or by columns
 
 # From here on proportions are the shares to the last digit, and a little further their parameters overflow.
 MAX_CONCENTRATION = 1e300

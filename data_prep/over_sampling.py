@@ -66,9 +66,8 @@ def draw(positions: np.ndarray, labels: np.ndarray, neighbours: int, rng: np.ran
     return smote.draws_
 
 
-# How many synthetic rows one real row went into: a measured diagnostic. It is no sensitivity and bounds no privacy loss:
-# replacing one record also changes other rows' neighbour lists, the units in which neighbours are searched and every
-# later draw.
+# How many synthetic rows one real row went into: a diagnostic that bounds no privacy loss, since replacing one record also
+# changes other rows' neighbours, the units in which they are searched and every later draw.
 
 
 def influence_of_parents(firsts: np.ndarray, seconds: np.ndarray, rows: int) -> np.ndarray:
@@ -89,9 +88,8 @@ def influence_of_voters(firsts: np.ndarray, neighbours: np.ndarray) -> np.ndarra
     return drawn + votes.astype(int)
 
 
-# The rules. All search neighbours in units of each column's standard deviation over all rows of the table, and give back
-# the synthetic rows in the table's own units with the influence of every real row of the smaller class, which `minority`
-# (n,) marks.
+# All rules search neighbours in units of each column's standard deviation over all rows of the table, and give back the
+# synthetic rows in the table's own units with the influence of every real row of the smaller class.
 
 Groups = Sequence[Sequence[int]]
 """Positions of the columns of each one-hot group."""

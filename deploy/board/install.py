@@ -70,9 +70,8 @@ def _loaded(text: str) -> Any:
         return None
 
 
-# A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced.
-# What a later version no longer ships stays: old jobs in the board still need it to be drawn. All files are looked at
-# before the first is written, and each is replaced in one step, so that a board that reads meanwhile never sees half.
+# A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced, each in
+# one step. What a later version no longer ships stays: old jobs in the board still need it to be drawn.
 STAMP = "# Installed by fate-dp "
 # FATE's own, in every board since 2.0; a folder without a description of any of them is not a board's.
 FATE_COMPONENTS = ("reader", "psi", "evaluation")

@@ -1,4 +1,4 @@
-"""``fate-dp report`` and ``attack``: what each party learned in a job that has ended, and could read in what it received."""
+"""``fate-dp report`` and ``attack``: what a party learned in a job that has ended, or could read in it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def report(options: argparse.Namespace) -> None:
         raise InvalidArgument("Name either a JOB_ID, or with --merge the JSON files of reports of one job.")
     if options.merge is not None and options.party is not None:
         raise InvalidArgument("--party is for the report of one party; --merge joins all that the files hold.")
-    found = merged(map(read_report, options.merge)) if options.merge is not None else own_report(options)
+    found = merged([read_report(path) for path in options.merge]) if options.merge is not None else own_report(options)
     name = MERGED if options.merge is not None else f"party-{found.parts[0].party_id}"
     page, document = write_report(found, options.out or OUT / found.job_id, name)
     print(f"Report: {page}   JSON: {document}")

@@ -2,10 +2,10 @@
 
 - ``label_flip``: canaries are labels. The flips that the job released are in the party's own ledger, and the auditor
   guesses every coin as the flip reads. The control reads the labels as they were planted.
-- ``dp_homo_nn``: canaries are records. The auditor guesses those of the largest losses under the released model as absent: a
-  model that memorised its records fits each of them, and by chance half of all others. The control is the same attack on a model of the same architecture that was fitted without
-  any privacy to the canaries that were present.
-- ``dp_homo_gbdt``: the same. The control has the splits that were released, and leaves that were fitted without any privacy.
+- ``dp_homo_nn``: canaries are records. Those of the largest losses under the released model are guessed as absent: a model
+  that memorised its records fits each of them, and by chance half of all others. The control attacks a model of the same
+  architecture that was fitted without any privacy to the canaries that were present.
+- ``dp_homo_gbdt``: the same. The control has the released splits, and leaves that were fitted without any privacy.
 
 What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
 """

@@ -108,8 +108,7 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
     make = _label_canaries if planting.kind == Kind.LABELS else _record_canaries
     changed, found = make(table, planting, label, open_stream(rng))
     atomic_write(planting.out, changed.to_csv(index=False))
-    files = {"table": before, "planted": hash_of(planting.out)}
-    canaries = Canaries(str(planting.kind), planting.source, **found, **files)
+    canaries = Canaries(str(planting.kind), planting.source, **found, table=before, planted=hash_of(planting.out))
     publish_if_absent(kept, json.dumps({"schema": SCHEMA, **asdict(canaries)}).encode())
     return canaries
 

@@ -34,7 +34,6 @@ from .page import BLUE, GREY, ORANGE, percent, svg_drawing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .job_facts import PartyPart
     from .job_ledger import LedgerLine
 
 NOT_KNOWN = "not known"
@@ -266,10 +265,9 @@ MEASURES: dict[str, Measure] = {
 """By the mechanism of a ledger line."""
 
 
-def noise_picture(part: PartyPart, place: int) -> Markup:
+def noise_picture(line: LedgerLine, noise: Noise, name: str) -> Markup:
     """Of noise on a sum its law with and without one record, of any other guarantee how sure an observer may become; nothing
     where there is no guarantee, or nothing was spent."""
-    noise, line = part.noise[place], part.ledger.lines[place]  # type: ignore[union-attr]
     moved, epsilon = noise.moved, float(line.epsilon)
     if moved is None and not 0 < epsilon < math.inf:
         return Markup("")
@@ -296,5 +294,5 @@ def noise_picture(part: PartyPart, place: int) -> Markup:
             axis.fill_between(at, law, color=color, alpha=0.15, linewidth=0)
         axis.set_xlabel("standard deviations of the noise")
 
-    drawing = svg_drawing(f"noise-{part.party_id}-{place}", told, (4.6, 0.9 if moved is None else 1.5), draw)
+    drawing = svg_drawing(f"noise-{name}", told, (4.6, 0.9 if moved is None else 1.5), draw)
     return Markup("<figure>{}<figcaption>{}.</figcaption></figure>").format(drawing, told)
