@@ -72,9 +72,9 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the annotations do not say: by the names of fields, in every dataclass, the ``words`` that a text may hold,
-    and which may be an empty list, mapping or text. With ``exact`` every field must be there and may be empty: a
-    program wrote the file."""
+    """What the annotations do not say, by the names of fields in every dataclass: the ``words`` that a text may hold,
+    and which lists, mappings and texts ``may_be_empty``. With ``exact`` every field must be there and may be empty:
+    a program wrote the file."""
 
     words: Mapping[str, Collection[str]] = field(default_factory=dict)
     may_be_empty: Collection[str] = ()

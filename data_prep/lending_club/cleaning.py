@@ -195,7 +195,6 @@ class KeptLoans:
         return (f"{why} {shown(min(unknown))}: {unknown.total():,}.",) if unknown else ()
 
     def check_outcomes(self) -> None:
-        """Refuse a file that has loans of one outcome only, or none."""
         found = {int(value) for values in self._values[LABEL] for value in numpy.unique(values)}
         for name, value in LABEL_VALUES.items():
             if value not in found:
@@ -319,7 +318,6 @@ def percent_notices(path: str | os.PathLike, frame: pandas.DataFrame) -> tuple[s
 
 
 def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: int) -> tuple[Step, ...]:
-    """Every step that changed something, with what was left after it."""
     columns = len(raw.header.named)
     steps = [Step("raw file read", raw.records, columns)]
     if raw.loans < raw.records:

@@ -282,7 +282,6 @@ def as_text(path: Path, records: Records) -> Records:
 
 
 def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray) -> pyarrow.Array:
-    """A column of bytes as text, which must be UTF-8."""
     try:
         return compute.cast(column, pyarrow.string())
     except pyarrow.ArrowInvalid:

@@ -166,7 +166,6 @@ def write(
 
 
 def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> Iterator[Table]:
-    """Every CSV file of a preparation, the largest first."""
     yield Table("loans.csv", clean.frame, notes=_classes(clean.frame))
     # None where all parties hold all rows.
     shares = Shares(options.shares).fractions.tolist() if options.shares else [None] * len(options.parties)

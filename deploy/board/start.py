@@ -35,8 +35,6 @@ INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOM
 
 @dataclass(frozen=True)
 class BoardFiles:
-    """What a FATE-Board consists of, unpacked from its release or built in its source."""
-
     jar: Path
     libraries: Path
     descriptions: Path
@@ -175,7 +173,6 @@ def kept_password(file: Path) -> str:
 
 
 def properties(board: RunningBoard, flow: FlowAddress, password: str) -> str:
-    """The board's application.properties; what it does not name keeps the value that the jar gives it."""
     values = {
         "server.address": HOST,
         "server.port": board.port,

@@ -117,8 +117,6 @@ def open_place(path: str, key: str) -> Place | None:
 
 @dataclass
 class ForkServer:
-    """A server that has imported everything."""
-
     place: Place
     listener: socket.socket
     wake: socket.socket

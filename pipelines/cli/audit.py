@@ -63,7 +63,6 @@ def canaries(options: argparse.Namespace) -> None:
 
 
 def audit(options: argparse.Namespace) -> int:
-    """Write and show certificates of a job or a mechanism, or verify one."""
     from fate_dp.privacy.auditing.certificate import REFUTED
 
     ways = {"JOB_ID": options.job, "--mechanism": options.mechanism, "--verify": options.verify}
@@ -85,7 +84,6 @@ def verified(path: Path) -> dict[Path, Certificate]:
 
 
 def made(options: argparse.Namespace) -> dict[Path, Certificate]:
-    """New certificates, and the files that they were written to."""
     from fate_dp.privacy.private_files import atomic_write
 
     if options.mechanism is not None:

@@ -120,7 +120,6 @@ class ShareBar:
             self._progress.stop()
 
     def show(self, text: str, share: float | None) -> None:
-        """What is done now, and the share of it that is done."""
         if share is None:
             self._progress.reset(self._task, total=None, description=text)
         else:
@@ -128,7 +127,6 @@ class ShareBar:
 
 
 def print_preparation(manifest: dict[str, Any], console: Console) -> None:
-    """Print steps, reasons, parties and files of a preparation, and below them what the user should know."""
     first, *others = steps = manifest["steps"]
     cells = [{"step": first["name"], **{name: f"{first[count]:,}" for name, count in COUNTS.items()}}]
     for before, after in zip(steps, others):

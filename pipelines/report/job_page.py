@@ -374,7 +374,6 @@ def loss_figure(report: JobReport) -> Markup | None:
 
 
 def settings_table(report: JobReport) -> TextTable:
-    """The settings that ran: those of all parties, and those of the report's parties alone."""
     rows = [(task.name, "all", shown_settings(task.settings)) for task in report.tasks if task.settings]
     rows += [
         (run.task, f"{run.role} {part.party_id}", shown_settings(run.settings))
@@ -404,7 +403,6 @@ def summaries(report: JobReport) -> Iterator[tuple[str, TextTable]]:
 
 
 def versions_table(report: JobReport) -> TextTable:
-    """Which programs wrote the parts and ran the tasks."""
     rows = []
     for part in report.parts:
         providers = sorted({run.provider for run in part.tasks if run.provider})
@@ -460,7 +458,6 @@ def strength(each: Learned) -> int:
 
 
 def badge(each: Learned) -> tuple[str, str]:
-    """How a statement is marked, one of `BADGES`."""
     if each.leaks:
         return LEAK
     return WITH_NOISE if each.learns == SUMS and each.form == PRIVATE else (KINDS[each.learns], DEGREES[each.learns])
