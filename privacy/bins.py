@@ -43,9 +43,12 @@ def place_among(listed: Sequence[float], numbers: NDArray[np.float64]) -> NDArra
 class ColumnBins:
     """The bins of one column; the bin of a value is its number from 0 to ``count`` - 1.
 
-    ``cuts`` are finite and increasing; without any, all values share one bin. ``categories`` are distinct finite
-    numbers, or None for a column with cut points. Without a bin for ``missing`` values, the last one, they are refused.
-    ``special`` are distinct finite numbers that are codes and no measurements; each has a bin outside the order.
+    Attributes:
+        name: of the column.
+        cuts: finite, each greater than the one before; without any, all values share one bin. Empty with categories.
+        categories: distinct finite numbers, or None for a column with cut points.
+        missing: whether there is a bin for missing values, the last one. Without it, they are refused.
+        special: distinct finite numbers that are codes and no measurements; each has a bin outside the order.
     """
 
     name: str

@@ -230,10 +230,14 @@ REPLACE_ONE_ONLY = (RandomizedResponse, FixedSizeSampledGaussian, Shuffled)
 class Event:
     """One private release: what was done, whose data it protects, under which relation, against whom.
 
-    The ``relation`` has no default, since the same noise means different things. ``observers``, one or several of
-    `Observer`, see the release; kept as a sorted tuple. ``slack`` is the total-variation distance between what was
-    released and ``process`` (finite tables, noise on a grid); an accountant adds (1 + e^epsilon) times it to delta.
-    `InvalidEvent` where a field is outside its range, or the process cannot be stated under the relation.
+    Args:
+        relation: a `NeighboringRelation`, or its text; has no default, since the same noise means different things.
+        observers: one or several of `Observer`, or their texts, who see the release; kept as a sorted tuple.
+        slack: total-variation distance between what was released and ``process`` (finite tables, noise on a grid); an
+            accountant adds (1 + e^epsilon) times it to delta.
+
+    Raises:
+        InvalidEvent: A field is outside its range, or the process cannot be stated under the relation.
     """
 
     process: Process

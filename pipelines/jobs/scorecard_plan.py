@@ -70,11 +70,14 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CellNoise:
-    """One party's part of the answer: ``bins_epsilon`` of its quantiles, 0 without, and the ``epsilon`` that it sets.
+    """One party's part of the answer.
 
-    ``noise_of_records`` and ``noise_of_events`` are standard deviations in a bin of its columns, in records,
-    ``error_of_woe`` and ``error_of_points`` standard errors in a bin of average size; from ``clear_from`` records on
-    the former is at most ``CLEAR_ERROR``.
+    Attributes:
+        bins_epsilon: of its quantiles; 0 without.
+        epsilon: that the party sets, in a scorecard for the card and for each fold.
+        noise_of_records, noise_of_events: standard deviations in a bin of its columns, in records.
+        error_of_woe, error_of_points: standard errors in a bin of average size.
+        clear_from: records from which on the former is at most ``CLEAR_ERROR``.
     """
 
     party: str

@@ -115,10 +115,12 @@ class Flipback:
     ) -> None:
         """Resolve the mode.
 
-        ``flipped`` labels, 0 or 1, (n,), are in the order of all later labels and scores; ``epsilon``, in nats, is that
-        of the flips, infinity where nothing was flipped. ``stream``, for ``resample`` only, is a random stream of its
-        own. ``class_prior`` is the share of true labels that are 1 where publicly known, else estimated. Scores come
-        from a ``sigmoid``, taylor or exact.
+        Args:
+            flipped: Flipped labels, 0 or 1, of shape (n,), in the order of all later labels and scores.
+            epsilon: That of the flips, in nats; infinity means that nothing was flipped.
+            stream: For ``resample`` only: a random stream of its own.
+            class_prior: Share of true labels that are 1 where publicly known; otherwise it is estimated.
+            sigmoid: taylor or exact: what the scores come from, for ``auto``.
         """
         self.settings = settings
         self.flipped = _checked_labels("flipped", flipped)

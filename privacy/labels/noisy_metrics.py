@@ -58,9 +58,14 @@ def corrected_figures(
 ) -> dict[str, Corrected]:
     """Accuracy, AUC and KS of scores of two classes.
 
-    ``flips`` (n,), 0 or 1, were flipped at ``epsilon`` (nats). ``scores`` (n,) are logits z; label 1 is predicted above
-    ``threshold``. ``fit`` gave the scores, if the model was fitted to these flips. `NotCorrectable` where one class is
-    alone among the flips, or its share is beyond what the flip rate alone gives.
+    Args:
+        flips: Flipped labels, 0 or 1, of shape (n,).
+        scores: Logits z of shape (n,); label 1 is predicted above ``threshold``.
+        epsilon: Epsilon (nats) at which the labels were flipped.
+        fit: The fit that gave the scores, if the model was fitted to these flips.
+
+    Raises:
+        NotCorrectable: One class is alone among the flips, or its share is beyond what the flip rate alone gives.
     """
     flips, scores = np.asarray(flips), np.asarray(scores, dtype=float)
     factor = _Factor.of(flips, epsilon)

@@ -37,9 +37,10 @@ ROUND_UP = 1 + 2.0**-48
 class RowBounds:
     """Public bounds of one party's rows. The columns are its features, then the intercept, then the target.
 
-    ``radius``, from 1/16 to 16, is the largest l2 norm of the features of one row, after division by the scales. The
-    ``intercept`` is a column of ones, the same for every record. ``target`` is its largest magnitude, at most 16; 0 at
-    a party without one.
+    Args:
+        radius: largest l2 norm of the features of one row, after division by the scales; from 1/16 to 16.
+        intercept: whether a column of ones follows, which is the same for every record.
+        target: largest magnitude of the target, at most 16; 0 at a party without one.
     """
 
     features: int
@@ -86,8 +87,8 @@ def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fractio
 
     A kernel for one block of rows: a row's result depends on that row and on public numbers only. Of private
     ``features`` (n, m) a row with a NaN or an infinity becomes zero. ``scales`` are m positive numbers, public (or
-    released). The grid is 2^-fraction_bits, at most 24 bits, as of ``SecondMoments``. int64 (n, m), unit 2^-24,
-    multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
+    released). The grid is 2^-fraction_bits, at most 24 bits, as of ``SecondMoments``. Returns int64 (n, m), unit
+    2^-24, multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.shape[1] != bounds.features or features.dtype.kind not in "fiu":
