@@ -131,6 +131,12 @@ class Flipback:
         self._stream = stream
         self._class_prior = class_prior
 
+    def is_due(self, finished_epochs: int, epochs: int) -> bool:
+        """Whether a round follows now that ``finished_epochs`` of ``epochs`` epochs are done."""
+        if self.mode == "none" or self.rounds_done >= self.settings.max_rounds:
+            return False
+        return finished_epochs % self.settings.distance(epochs) == 0
+
     def relabel(self, current: ArrayLike, scores: ArrayLike) -> Labels:
         """One round: return the labels for the next epochs and leave the arguments alone. A record is one position.
 

@@ -28,13 +28,6 @@ from fate_dp.privacy.validation import InvalidArgument, one_of, whole
 Arrays = Sequence[np.ndarray]
 
 
-def is_due(flipback: Flipback, finished_epochs: int, epochs: int) -> bool:
-    """Whether a round follows now that ``finished_epochs`` of ``epochs`` epochs are done."""
-    if flipback.mode == "none" or flipback.rounds_done >= flipback.settings.max_rounds:
-        return False
-    return finished_epochs % flipback.settings.distance(epochs) == 0
-
-
 @dataclass(frozen=True)
 class TrainingSettings:
     """Public settings of a training run, named as in FATE.
@@ -191,7 +184,7 @@ class _Objective:
 
     def begin_epoch(self, epoch: int, parts: Arrays, parties: Sequence[PartyOptimizer]) -> None:
         """Relabel, then correct the sigmoid, if ``epoch`` (from 0) begins with that; both at the same joint scores."""
-        flips = self._flipback if epoch > 0 and self._flipback and is_due(self._flipback, epoch, self._epochs) else None
+        flips = self._flipback if epoch > 0 and self._flipback and self._flipback.is_due(epoch, self._epochs) else None
         if flips is None and epoch not in self._corrections:
             return
         logits = self._shown(parts, _weights(parties))

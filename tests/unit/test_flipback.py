@@ -15,7 +15,6 @@ from fate_dp.privacy.labels.flipback import (
     most_distant,
 )
 from fate_dp.privacy.validation import InvalidArgument
-from tests.support.plaintext import is_due
 
 
 def flipped_labels(records, prior, epsilon, seed=0):
@@ -76,7 +75,7 @@ def test_rounds_without_every_divide_a_training_where_the_sigmoid_is_corrected(e
     flipback, labels = Flipback(settings, np.array([0, 1]), 1.0), np.array([0.0, 1.0])
     due = []
     for epoch in range(1, epochs):
-        if is_due(flipback, epoch, epochs):
+        if flipback.is_due(epoch, epochs):
             flipback.relabel(labels, np.full(2, 0.5))
             due.append(epoch)
     assert due == rounds
@@ -99,12 +98,12 @@ def test_swaps_of_a_whole_run_never_exceed_the_expected_flips(epsilon):
     flipback = Flipback(FlipbackSettings(mode="swap", every=1, fraction=0.07, max_rounds=100), flipped, epsilon)
     current, swaps = flipped, 0
     for epoch in range(1, 101):
-        assert is_due(flipback, epoch, 101)
+        assert flipback.is_due(epoch, 101)
         revised = flipback.relabel(current, generator.random(300))
         swaps += int((revised != current).sum())
         current = revised
     assert swaps == expected_flips(300, epsilon) == math.floor(300 / (1 + math.exp(epsilon)))
-    assert not is_due(flipback, 101, 101)
+    assert not flipback.is_due(101, 101)
 
 
 def test_rounds_follow_every_and_stop_at_max_rounds():
@@ -112,7 +111,7 @@ def test_rounds_follow_every_and_stop_at_max_rounds():
     flipback = Flipback(FlipbackSettings(mode="swap", every=3, max_rounds=2), flipped, 1.0)
     rounds = []
     for epoch in range(1, 20):
-        if is_due(flipback, epoch, 20):
+        if flipback.is_due(epoch, 20):
             flipback.relabel(flipped, np.full(100, 0.5))
             rounds.append(epoch)
     assert rounds == [3, 6]
@@ -218,7 +217,7 @@ def test_choose_mode_takes_soft_labels_for_a_class_that_is_certainly_rare():
 
 def test_auto_without_flips_never_asks_for_scores():
     flipback = Flipback(FlipbackSettings(), np.array([0, 1, 1]), math.inf)
-    assert flipback.mode == "none" and not any(is_due(flipback, epoch, 50) for epoch in range(1, 50))
+    assert flipback.mode == "none" and not any(flipback.is_due(epoch, 50) for epoch in range(1, 50))
 
 
 @pytest.mark.parametrize("current, scores", [([0, 1], [0.5]), ([0, 2], [0.5, 0.5]), ([0, 1], [0.5, math.nan])])
