@@ -25,7 +25,7 @@ from ..events import REPLACE_ONE, Event, Gaussian, InvalidEvent, check_relation,
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Integers, Rng, open_stream
 from ..validation import InvalidArgument, is_finite, refusal, whole
-from .second_moments import INDEFINITE_PROBABILITY, MIN_MULTIPLIER, ROUND_UP, off_diagonal
+from .second_moments import MIN_MULTIPLIER, ROUND_UP, definite_ridge, off_diagonal
 
 FRACTION_BITS = 36
 """Noise lies on the grid 2^-36 of a count, fine enough for it to be charged as continuous."""
@@ -189,13 +189,7 @@ class ContingencyTables:
         2 sqrt(v) (sqrt(m) + sqrt(ln 1000)), m all bins together and v the largest variance of a noisy entry, where a pair of
         two parties carries both parties' noise: proof in docs/second_moments.md, whose bounds on the variances hold here.
         """
-        variances = sorted((self.sigma(party) ** 2 for party in range(len(self.parties))), reverse=True)
-        bins = sum(rows.bins for rows in self.parties)
-        return (
-            2
-            * math.sqrt(variances[0] + variances[1])
-            * (math.sqrt(bins) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY)))
-        )
+        return definite_ridge(map(self.sigma, range(len(self.parties))), sum(rows.bins for rows in self.parties))
 
     @property
     def _widths(self) -> list[int]:

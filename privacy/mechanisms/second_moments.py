@@ -11,7 +11,7 @@ Unit of all integers: 2^-24, that of ``dp_hetero_lr``'s tables. The grid may be 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -285,10 +285,8 @@ class SecondMoments:
         carries the noise of two parties. It holds for the ridge on *every* weight, the intercept's included.
         ``curvature`` c is 4 for the Taylor loss and 1 for least squares.
         """
-        variances = sorted((self.sigma(party) ** 2 for party in range(len(self.bounds))), reverse=True)
         weights = sum(bound.weights for bound in self.bounds)
-        reach = math.sqrt(weights) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY))
-        return 2 * math.sqrt(variances[0] + variances[1]) * reach / (curvature * records)
+        return definite_ridge(map(self.sigma, range(len(self.bounds))), weights) / (curvature * records)
 
     def largest_curvature(self, curvature: float) -> float:
         """Bound of the largest eigenvalue of H without noise: the rows' largest squared norm over ``curvature``."""
@@ -326,6 +324,12 @@ class SecondMoments:
             return np.zeros(shape, dtype=object)
         noise: NDArray[np.object_] = discrete_gaussian(steps, shape, stream).astype(object)
         return np.left_shift(noise, 2 * (UNIT_BITS - self.fraction_bits))
+
+
+def definite_ridge(sigmas: Iterable[float], weights: int) -> float:
+    """2 sqrt(v) (sqrt(m) + sqrt(ln 1000)), m the weights, v the variance of an entry with the noise of the loudest two."""
+    first, second = sorted((sigma**2 for sigma in sigmas), reverse=True)[:2]
+    return 2 * math.sqrt(first + second) * (math.sqrt(weights) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY)))
 
 
 def off_diagonal(steps: float) -> float:
