@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,12 +53,10 @@ class Ciphertext(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelDefence:
-    """What stands between the labels and the observer.
+    """What stands between the labels and the observer: its ``name``, short, and ``words``, a whole sentence.
 
-    Attributes:
-        name: short, as a row of a table has it.
-        words: a whole sentence.
-        epsilon: in nats, of each label (pure, replace-one), over all that the observer received; infinite without a guarantee.
+    ``epsilon`` is in nats, of each label (pure, replace-one), over all that the observer received; infinite without a
+    guarantee.
     """
 
     name: str
@@ -88,14 +86,11 @@ UNDEFENDED = LabelDefence("none", "Nothing stands between the labels and the obs
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CiphertextView:
-    """A number of every record under somebody else's Paillier key, in one message or several.
+    """A number of every record under somebody else's Paillier key, in one message or several, and the labels'
+    ``defence``.
 
-    Rows are records in one order, which the observer knows; no private label is in here.
-
-    Attributes:
-        modulus: the n of the public key.
-        messages: one tuple for each message, of one ciphertext for each record.
-        defence: what the labels were protected by.
+    Rows are records in one order, which the observer knows; no private label is in here. ``modulus`` is the n of the
+    public key; each of ``messages`` has one ciphertext for each record.
     """
 
     modulus: int
@@ -128,15 +123,19 @@ class Plain(NamedTuple):
 
 def opened(ciphertexts: Sequence[Ciphertext], modulus: int) -> list[Plain | None]:
     """What ciphertexts hold, None where they are blinded."""
-    return [_opened(value, exponent, modulus) for value, exponent in ciphertexts]
+    found: list[Plain | None] = []
+    for value, exponent in ciphertexts:
+        multiple, remainder = divmod(value - 1, modulus)
+        plaintext = multiple % modulus
+        signed = plaintext - modulus if 2 * plaintext > modulus else plaintext
+        found.append(None if remainder else Plain(signed, exponent))
+    return found
 
 
-def _opened(ciphertext: int, exponent: int, n: int) -> Plain | None:
-    multiple, remainder = divmod(ciphertext - 1, n)
-    if remainder:
-        return None
-    plaintext = multiple % n
-    return Plain(plaintext - n if 2 * plaintext > n else plaintext, exponent)
+def in_first(view: CiphertextView, read: Callable[[Plain], float]) -> Array:
+    """What is read of each number in the first message, (rows,); `UNREAD` where it is blinded."""
+    plains = opened(view.messages[0], view.modulus)
+    return np.array([UNREAD if plain is None else float(read(plain)) for plain in plains])
 
 
 def opened_labels(view: CiphertextView) -> Array:
@@ -144,8 +143,7 @@ def opened_labels(view: CiphertextView) -> Array:
 
     For the labels that ``hetero_feature_binning`` sends to hosts.
     """
-    plains = opened(view.messages[0], view.modulus)
-    return np.array([UNREAD if plain is None else float(plain.mantissa > 0) for plain in plains])
+    return in_first(view, lambda plain: plain.mantissa > 0)
 
 
 def residual_signs(view: CiphertextView) -> Array:
@@ -155,16 +153,12 @@ def residual_signs(view: CiphertextView) -> Array:
     tree of ``hetero_secureboost`` with ``gh_pack: false``. Right for all records from zero weights, and for those whose first
     score is small from others.
     """
-    plains = opened(view.messages[0], view.modulus)
-    return np.array([UNREAD if plain is None else float(plain.mantissa < 0) for plain in plains])
+    return in_first(view, lambda plain: plain.mantissa < 0)
 
 
 def fitted_residuals(view: CiphertextView, step: float = 1.0) -> Array:
-    """Labels (rows,) by what ``coordinated_lr`` and ``coordinated_linr`` send in all epochs.
-
-    Args:
-        step: how much lower a residual is for label 1 than for label 0.
-    """
+    """Labels (rows,) by what ``coordinated_lr`` and ``coordinated_linr`` send in all epochs; a residual is ``step``
+    lower for label 1."""
     several(view, "Fitting residuals")
     epochs = [opened(message, view.modulus) for message in view.messages]
     if any(plain is None for epoch in epochs for plain in epoch):
@@ -181,17 +175,13 @@ def several(view: CiphertextView, attack: str) -> None:
 
 
 def two_valued(residuals: Array, known: Array, step: float, rounding: float) -> Array:
-    """Labels 0 and 1 from residuals that are linear in unseen features, less ``step`` where the label is 1.
+    """Labels 0 and 1 from residuals (epochs, rows) that are linear in unseen features, less ``step`` where the label is
+    1.
 
-    The span of ``known`` columns and of the residuals' differences is taken out of the first epoch's; which rows then lie
-    low is where the labels are 1, up to the part of the labels themselves that went out with it. Fitting the span again
-    to residuals with these labels put back brings that part in, until no label changes. `UNREAD` where residuals are not
-    finite.
-
-    Args:
-        residuals: (epochs, rows).
-        known: (rows, k).
-        rounding: the error of a residual.
+    The span of ``known`` columns (rows, k) and of the residuals' differences is taken out of the first epoch's; which
+    rows then lie low is where the labels are 1, up to the part of the labels that went out with it. Fitting the span
+    again to residuals with these labels put back brings that part in, until no label changes. `UNREAD` where residuals,
+    each with an error of ``rounding``, are not finite.
     """
     if not np.isfinite(residuals).all():
         return np.full(residuals.shape[1], UNREAD)
@@ -224,13 +214,8 @@ MESSAGES = {**dict.fromkeys(BINNING, "enc_y"), **dict.fromkeys(REGRESSIONS, "hal
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What was read of every row.
-
-    Attributes:
-        view: that was attacked.
-        labels: (rows,) 0 or 1, NaN where nothing was found.
-        numbers: (rows,) that the ciphertexts of the first message hold, NaN where they are blinded.
-    """
+    """What was read of every row: ``labels`` (rows,) 0 or 1, and ``numbers`` (rows,) that the first message's
+    ciphertexts hold, NaN for none."""
 
     view: CiphertextView = field(repr=False)
     labels: Array = field(repr=False)
@@ -240,14 +225,14 @@ class Reading:
 def encrypted_labels(view: RecordedView) -> Reading:
     """The labels that ``hetero_feature_binning`` sends as they are."""
     found = label_view(view)
-    return Reading(found, opened_labels(found), _numbers(found))
+    return Reading(found, opened_labels(found), in_first(found, float))
 
 
 def residual_labels(view: RecordedView) -> Reading:
     """Labels from the residuals of a regression: of several epochs by their changes, of one by their signs."""
     found = label_view(view)
     labels = fitted_residuals(found) if len(found.messages) > 1 else residual_signs(found)
-    return Reading(found, labels, _numbers(found))
+    return Reading(found, labels, in_first(found, float))
 
 
 def label_view(view: RecordedView) -> CiphertextView:
@@ -276,8 +261,3 @@ def label_defence(view: RecordedView) -> LabelDefence:
         return UNDEFENDED
     words = f"The labels are flips of {labels.by} at epsilon {labels.epsilon:g}."
     return LabelDefence(f"flips of {labels.by} at epsilon {labels.epsilon:g}", words, labels.epsilon)
-
-
-def _numbers(view: CiphertextView) -> Array:
-    plains = opened(view.messages[0], view.modulus)
-    return np.array([UNREAD if plain is None else float(plain) for plain in plains])

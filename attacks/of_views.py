@@ -51,12 +51,11 @@ CLASSES = 2
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """A table of the party whose data are attacked: what an attack is compared with, and never reads beyond its threat model.
+    """A table of the attacked party, with which findings are compared, and which no attack reads beyond its threat
+    model.
 
-    Attributes:
-        ids: of the rows, as text.
-        labels: int64 (n,), 0 or 1.
-        features: float64 (n, m), in the order of the table.
+    ``ids`` are of the rows, as text, ``labels`` int64 (n,), 0 or 1, ``features`` float64 (n, m), in the order of the
+    table.
     """
 
     ids: tuple[str, ...]
@@ -94,13 +93,8 @@ def read_truth(path: Path, id_name: str, label: str) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class AttackEvidence:
-    """What an attack decided by, for a picture.
-
-    Attributes:
-        meaning: of the numbers, a clause.
-        numbers: float64 (n,), one of each record.
-        labels: (n,) true ones, as the numbers are ordered; None without truth.
-    """
+    """What an attack decided by, for a picture: ``numbers`` float64 (n,), one of each record, with their ``meaning``,
+    and the true ``labels`` (n,), None without truth."""
 
     meaning: str
     numbers: Array = field(repr=False)
@@ -109,18 +103,14 @@ class AttackEvidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one attack found in one view.
+    """What one attack found in one view of so many ``rows``; it ``says`` what it read in a whole sentence.
 
     Attributes:
-        attack: its name.
-        says: what it read, a whole sentence.
-        rows: how many records it is about.
-        value: share of them of which it is right; None without truth.
+        value: share of the records of which it is right; None without truth, as is ``baseline``.
         interval: of ``value`` over records, None where it is of one draw of noise that all records share.
-        baseline: the share that is reached without the view, by naming the commoner label; None without truth.
-        bound: the largest share that is to be expected at the job's epsilon, for labels that are fair coins to whoever
-            attacks; 1 without a guarantee.
-        epsilon: that ``bound`` follows from, in nats; infinite without a guarantee.
+        baseline: the share that is reached without the view, by naming the commoner label.
+        bound: the largest share to be expected at ``epsilon``, the job's in nats, for labels that are fair coins to whoever
+            attacks; 1, and an infinite epsilon, without a guarantee.
         evidence: None where the attack decides nothing of single records.
     """
 

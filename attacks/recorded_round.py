@@ -55,12 +55,9 @@ class RecordedRound:
     """The first round of a training, as its server knows it.
 
     Attributes:
-        module: the public model at the round's start weights, in float64.
+        module: the public model at the round's start weights, in float64; ``features`` are those of one record.
         received: mean gradient of the round, float64 (d,), in the order of the module's parameters.
-        features: of one record.
-        terms: of the training.
         epsilon: that all rounds promise whoever's label is changed: replace-one, in nats at ``delta``.
-        delta: see ``epsilon``.
     """
 
     module: nn.Module = field(repr=False)
@@ -205,13 +202,11 @@ def ones_in_round(found: RecordedRound) -> Count:
 
 @dataclass(frozen=True, eq=False)
 class InformedLabels:
-    """What the informed server names for each record, asked one at a time.
+    """What the informed server names for each record, asked one at a time: ``labels`` (n,), 0 or 1.
 
-    Attributes:
-        labels: (n,) 0 or 1.
-        odds: (n,) natural logarithms of how much likelier what was received is for label 1 than for 0.
-        expected_share: of right ones, by the law of the noise: the mean over records of the normal law at half the distance
-            of a record's two gradients, in standard deviations.
+    ``odds`` (n,) are natural logarithms of how much likelier what was received is for label 1 than for 0. By the law of
+    the noise the ``expected_share`` of right labels is the mean over records of the normal law at half the distance of
+    a record's two gradients, in standard deviations.
     """
 
     labels: NDArray[np.int64]
@@ -222,12 +217,9 @@ class InformedLabels:
 def informed_labels(found: RecordedRound, features: Array, labels: NDArray[np.int64]) -> InformedLabels:
     """Each record's label, by a server that knows all features and all other labels, and what it received.
 
-    Of the two gradients that the record can have given it takes the nearer one. Where noise is Gaussian and both labels are as
-    likely, nobody names it right more often.
-
-    Args:
-        features: float64 (n, m) of all records of the round.
-        labels: (n,) their true labels; of these each guess uses all but its own.
+    Of the two gradients that the record can have given it takes the nearer one; where noise is Gaussian and both labels
+    are as likely, nobody names it right more often. ``features``, float64 (n, m), and true ``labels`` (n,) are of all
+    records of the round; each guess uses all labels but its own.
     """
     count, expected = len(labels), (found.records, found.features)
     if features.shape != expected:

@@ -28,13 +28,8 @@ PLAIN, CIPHERTEXTS, LEFT_OUT = "plain", "ciphertexts", "left out"
 
 @dataclass(frozen=True, eq=False)
 class Ciphertexts:
-    """Paillier ciphertexts modulo n^2, each of a number that counts times 16 to its exponent.
-
-    Attributes:
-        n: the public modulus.
-        values: integers (m,), dtype object.
-        exponents: int32 (m,).
-    """
+    """Paillier ciphertexts ``values`` (m,), dtype object, modulo the square of the public ``n``, each of a number that
+    counts times 16 to its exponent, int32 (m,)."""
 
     n: int
     values: NDArray[Any] = field(repr=False)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy
 import pandas
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
 
 GUEST_FEATURES = slice(0, 10)
 HOST_FEATURES = slice(10, 30)
@@ -37,8 +39,6 @@ class Split:
 
 def party_tables(split: Split = Split()) -> dict[str, pandas.DataFrame]:
     """The four tables: guest_train, host_train, guest_test and host_test."""
-    from sklearn.model_selection import train_test_split
-
     patients = load_patients()
     train, test = train_test_split(
         patients, test_size=split.held_out, stratify=patients[LABEL], random_state=split.seed
@@ -59,8 +59,6 @@ def party_tables(split: Split = Split()) -> dict[str, pandas.DataFrame]:
 
 def load_patients() -> pandas.DataFrame:
     """The whole data set with an id per patient and the label first."""
-    from sklearn.datasets import load_breast_cancer
-
     data = load_breast_cancer(as_frame=True)
     patients = data.data.rename(columns=lambda name: name.replace(" ", "_"))
     patients.insert(0, LABEL, data.target)

@@ -14,11 +14,10 @@ from fate_dp.privacy.validation import InvalidArgument, positive
 def weights_of_classes(probabilities: Iterable[float], maximum: float) -> tuple[float, ...]:
     """Weight of each class, min(maximum, 1 / (classes * its public probability)), in their order.
 
-    Under the prior and without a cap each class has the same total weight, and the mean weight is 1. A record's weight
-    depends on its own label alone. Multiply gradients by weights *before* clipping: a record's contribution then still
-    ends within the clip, so that sensitivity and noise stay as they are. Weights after clipping would raise the
-    sensitivity `maximum`-fold. Divide the sum by a public number, never by the total of the weights, which depends on
-    all labels.
+    Under the prior and without a cap each class has the same total weight, and the mean weight is 1. Multiply gradients
+    by weights *before* clipping: a record's contribution then still ends within the clip; weights after it would raise
+    the sensitivity `maximum`-fold. Divide the sum by a public number, never by the weights' total, which depends on all
+    labels.
     """
     probabilities = tuple(probabilities)
     return tuple(min(maximum, 1 / (len(probabilities) * probability)) for probability in probabilities)

@@ -16,11 +16,9 @@ from fate_dp.privacy.validation import InvalidArgument, positive, refusal, stric
 
 
 def seed_sequence(seed: int, *step: object) -> np.random.SeedSequence:
-    """The entropy of the step that the texts and numbers of `step` name; the same arguments give the same stream.
-
-    So changing an option of one step leaves the draws of all others as they were. Whoever knows the seed can repeat every
-    draw: noise for differential privacy never comes from here.
-    """
+    """The entropy of the step that `step` names; the same arguments give the same stream, so that an option of one step
+    leaves the draws of all others. Whoever knows the seed can repeat every draw: no noise for privacy comes from
+    here."""
     digest = hashlib.sha256(json.dumps([str(part) for part in step]).encode()).digest()
     return np.random.SeedSequence([whole("seed", seed, 0), *np.frombuffer(digest, dtype="<u4").tolist()])
 
@@ -69,10 +67,8 @@ class Shares:
         return np.array(self.values, dtype=float) / self._whole()
 
     def sizes(self, rows: int) -> np.ndarray:
-        """Whole rows per party, shape (parties,): they add to `rows`, each is less than one row off its share.
-
-        The largest remainders are rounded up, the earlier party first where remainders are equal.
-        """
+        """Whole rows per party, shape (parties,), that add to `rows`, each less than one row off its share; the largest
+        remainders are rounded up, the earlier party first."""
         exact = self.fractions * rows
         sizes = np.floor(exact).astype(int)
         order = np.argsort(sizes - exact, kind="stable")
@@ -90,11 +86,8 @@ class Shares:
         return "/".join(f"{value:.10g}" for value in self.values)
 
 
-# Training rows and held-out rows: two types, so that nothing meant for the one is ever done to the other
-#
 # Over-sampling, dividing and whatever else learns from rows takes `TrainingRows`, and `split_train_test` alone makes
 # them. SMOTE before the split, which lets a model train on mixtures of its own test rows, cannot be written down.
-
 
 # Whoever holds this object may build rows of a side; it stays in this file.
 _PERMIT = object()
@@ -141,11 +134,8 @@ def split_train_test(
     """Hold a share of each class out, to the nearest row (a half upwards).
 
     Which records are held out depends on the ids, the labels, `test_share` and `seed`, not on the order of the rows;
-    both sides keep the order and the index of `frame`.
-
-    Raises:
-        InvalidArgument: missing or repeated ids or index values, missing labels, or a class that would be absent from one
-            side.
+    both sides keep the order and the index of `frame`. InvalidArgument for missing or repeated ids or index values,
+    missing labels, or a class that would be absent from one side.
     """
     check_table(frame, label, id)
     strictly_within("test_share", test_share, 0, 1, "a number between 0 and 1, both excluded")
@@ -192,8 +182,6 @@ def check_table(frame: pandas.DataFrame, label: str, id: str) -> None:
         raise InvalidArgument("the table's index repeats a value; reset it first.")
 
 
-# Training rows between parties: by rows with shares, evenly mixed or skewed, or by columns
-
 # From here on proportions are the shares to the last digit, and a little further their parameters overflow.
 MAX_CONCENTRATION = 1e300
 
@@ -222,16 +210,11 @@ class Skew:
 def divide_horizontally(
     training: TrainingRows, shares: Shares, seed: int, skew: Skew = Skew(), groups: pandas.Series | None = None
 ) -> list[TrainingRows]:
-    """Give every row to exactly one party; each part keeps the order of the rows.
+    """Give every row to exactly one party; each part keeps the order of the rows, which has no say.
 
     Without skew the parts are random samples, sizes less than one row off the shares, classes not forced. With skew the
-    shares are the expected sizes. The order of the rows has no say.
-
-    `groups` has each row's group under the index of `training.frame` (more rows may be there); only a `skew` that names a
-    grouping needs it.
-
-    Raises:
-        CannotDivide: a party would be empty, or groups are absent.
+    shares are the expected sizes; one that names a grouping needs `groups`, each row's group under the index of
+    `training.frame`. CannotDivide where a party would be empty, or groups are absent.
     """
     if type(training) is not TrainingRows:
         raise TypeError(f"only TrainingRows from split_train_test are divided, not {type(training).__name__}.")

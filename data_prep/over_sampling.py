@@ -66,9 +66,8 @@ def draw(positions: np.ndarray, labels: np.ndarray, neighbours: int, rng: np.ran
     return smote.draws_
 
 
-# How many synthetic rows one real row went into: a measured diagnostic. It is no sensitivity and bounds no privacy loss:
-# replacing one record also changes other rows' neighbour lists, the units in which neighbours are searched and every
-# later draw.
+# How many synthetic rows one real row went into: a diagnostic that bounds no privacy loss, since replacing one record also
+# changes other rows' neighbours, the units in which they are searched and every later draw.
 
 
 def influence_of_parents(firsts: np.ndarray, seconds: np.ndarray, rows: int) -> np.ndarray:
@@ -89,9 +88,8 @@ def influence_of_voters(firsts: np.ndarray, neighbours: np.ndarray) -> np.ndarra
     return drawn + votes.astype(int)
 
 
-# The rules. All search neighbours in units of each column's standard deviation over all rows of the table, and give back
-# the synthetic rows in the table's own units with the influence of every real row of the smaller class, which `minority`
-# (n,) marks.
+# All rules search neighbours in units of each column's standard deviation over all rows of the table, and give back the
+# synthetic rows in the table's own units with the influence of every real row of the smaller class.
 
 Groups = Sequence[Sequence[int]]
 """Positions of the columns of each one-hot group."""
@@ -139,11 +137,9 @@ def smotenc(table: Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def smotenc_parents(table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """As smotenc, but each one-hot group takes the category of one parent, the likelier the nearer the row lies to it.
-
-    A category then becomes no more frequent than it is among the parents (Torgo 2010, chapter 4, draws a parent for
-    each nominal attribute, too).
-    """
+    """As smotenc, but each one-hot group takes the category of one parent, the likelier the nearer the row lies to it,
+    so that a category becomes no more frequent than among the parents (Torgo 2010, chapter 4, draws a parent for
+    each nominal attribute, too)."""
     drawn, made = between_categories(table, inherited)
     return made, influence_of_parents(drawn.firsts, drawn.seconds, len(table.real))
 
@@ -216,8 +212,6 @@ def check_groups(features: np.ndarray, groups: Groups) -> None:
             )
 
 
-# The whole way
-
 # Squares of differences between larger values overflow, and with them the distances.
 MAX_VALUE = 1e150
 
@@ -248,12 +242,11 @@ def over_sample(
 ) -> tuple[pandas.DataFrame, int]:
     """Add synthetic rows until both classes are equal in number.
 
-    Features are all columns but the id and the label, ``groups`` the one-hot groups among them. ``seed`` is of the whole
-    preparation; ``tag``, such as a party's id, gives a party its own draws and its own ids `synthetic-<tag>-<number>`,
-    because rows of several parties may meet in one model.
-
-    Returns the real rows unchanged, then the synthetic ones, features float64 unless all rows are real; and the largest
-    influence of `SyntheticRows`. Raises InvalidArgument where the rows cannot be over-sampled so.
+    Features are all columns but the id and the label, ``groups`` the one-hot groups among them. ``seed`` is of the
+    whole preparation; ``tag``, such as a party's id, gives a party its own draws and ids `synthetic-<tag>-<number>`,
+    because rows of several parties may meet in one model. Returns the real rows unchanged, then the synthetic ones,
+    features float64 unless all rows are real; and the largest influence of `SyntheticRows`. InvalidArgument where the
+    rows cannot be over-sampled so.
     """
     if type(training) is not TrainingRows:
         raise TypeError(
@@ -282,12 +275,11 @@ def over_sample(
 def over_sample_arrays(
     features: np.ndarray, labels: np.ndarray, over_sampling: OverSampling, *, groups: Groups, seed: int, tag: str = ""
 ) -> SyntheticRows:
-    """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows' order.
+    """The synthetic rows that make both classes equal in number; the draws follow from `seed`, `tag` and the rows'
+    order.
 
-    `features` (n, m) are finite numbers, `labels` (n,) have two values, `groups` hold positions of columns.
-
-    Raises:
-        InvalidArgument: the rows cannot be over-sampled so.
+    `features` (n, m) are finite numbers, `labels` (n,) have two values, `groups` hold positions of columns;
+    InvalidArgument where the rows cannot be over-sampled so.
     """
     features, labels = np.asarray(features, dtype=np.float64), np.asarray(labels)
     check_features(features, labels)

@@ -72,11 +72,8 @@ def contribution_sums(features: ArrayLike, weights: ArrayLike) -> Integers:
 
     Each record's absolute contributions |w_j x_ij| are divided by their sum and rounded down to 2^-30 of it; one whose
     contributions are all zero, or not finite, is left out. So replacing one record moves the sums by at most 2 (2^31
-    steps) in l1, exactly.
-
-    Args:
-        features: array (n, m), one party's, in the unit in which the weights were fitted; private.
-        weights: the m weights of the first fit that belong to the features.
+    steps) in l1, exactly. The private ``features`` (n, m) of one party are in the unit in which the ``weights`` (m,) of
+    the first fit were fitted.
     """
     features, weights = np.asarray(features, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     if features.ndim != 2 or weights.shape != features.shape[1:]:

@@ -58,7 +58,6 @@ class ColumnBins:
     special: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all attributes are as stated above."""
         if not isinstance(self.name, str) or not self.name:
             raise InvalidArgument.of("name of a column", self.name, "a text that is not empty")
         if not isinstance(self.missing, bool):
@@ -93,9 +92,8 @@ class ColumnBins:
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
         """The bin of each value, in the shape of ``values``; infinities lie beyond all cut points.
 
-        Raises:
-            InvalidArgument: values are no numbers, or one is missing and there is no bin for it. The sentence names no
-                value, but that one is missing may be private: components pass it on as a private reason.
+        InvalidArgument where values are no numbers, or one is missing and there is no bin for it. The sentence names no
+        value, but that one is missing may be private: components pass it on as a private reason.
         """
         given = np.asarray(values)
         if given.dtype.kind not in "fiu":
@@ -148,7 +146,6 @@ class TableBins:
     columns: tuple[ColumnBins, ...]
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all columns are ``ColumnBins`` with names of their own."""
         names = [column.name for column in self.columns if isinstance(column, ColumnBins)]
         if not isinstance(self.columns, tuple) or len(names) < len(self.columns):
             raise InvalidArgument.of("columns", self.columns, "a tuple of ColumnBins")
@@ -177,11 +174,8 @@ class TableBins:
         return self.offsets[-1]
 
     def codes(self, values: ArrayLike) -> NDArray[np.int64]:
-        """The bins of a table of shape (rows, columns), each from 0 to its column's ``count`` - 1.
-
-        Raises:
-            InvalidArgument: of ``ColumnBins.codes``, or the table has another number of columns.
-        """
+        """The bins of a table of shape (rows, columns), each from 0 to its column's ``count`` - 1; InvalidArgument as
+        of ``ColumnBins.codes``, and for another number of columns."""
         table = np.asarray(values)
         if table.ndim != 2 or table.shape[1] != len(self.columns):
             raise InvalidArgument.of("shape of the table", table.shape, f"rows of {len(self.columns)} columns")
@@ -250,7 +244,6 @@ def check_range(name: str, low: object, high: object) -> tuple[float, float]:
 
 
 def _finite(name: str, numbers: object) -> tuple[float, ...]:
-    """A sequence of finite numbers as floats, at most ``MAX_BINS`` - 2 of them."""
     if not isinstance(numbers, list | tuple) or not all(is_finite(number) for number in numbers):
         raise InvalidArgument.of(name, numbers, "a list of finite numbers")
     if len(numbers) > MAX_BINS - 2:
@@ -259,7 +252,6 @@ def _finite(name: str, numbers: object) -> tuple[float, ...]:
 
 
 def _increasing(name: str, numbers: object) -> tuple[float, ...]:
-    """Finite numbers, each greater than the one before."""
     cuts = _finite(name, numbers)
     if any(before >= after for before, after in pairwise(cuts)):
         raise InvalidArgument.of(name, list(cuts), "sorted, each greater than the one before")
@@ -267,7 +259,6 @@ def _increasing(name: str, numbers: object) -> tuple[float, ...]:
 
 
 def _distinct(name: str, numbers: object, least: int = 1) -> tuple[float, ...]:
-    """Finite numbers, at least ``least``, none of them twice."""
     listed = _finite(name, numbers)
     if len(listed) < least or len(set(listed)) < len(listed):
         raise InvalidArgument.of(name, list(listed), "a list of at least one number, none of them twice")

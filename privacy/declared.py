@@ -72,13 +72,9 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the annotations do not say.
-
-    Attributes:
-        words: for a field of text, the words that it may hold; names are those of fields, in every dataclass.
-        may_be_empty: names of fields that may be an empty list, mapping or text.
-        exact: every field must be there, and all of them may be empty: a program wrote the file from such an instance.
-    """
+    """What the annotations do not say, by the names of fields in every dataclass: the ``words`` that a text may hold,
+    and which lists, mappings and texts ``may_be_empty``. With ``exact`` every field must be there and may be empty:
+    a program wrote the file."""
 
     words: Mapping[str, Collection[str]] = field(default_factory=dict)
     may_be_empty: Collection[str] = ()

@@ -301,9 +301,6 @@ def clips_moved(relation: str) -> int:
     return {ADD_OR_REMOVE: 1, REPLACE_ONE: 2}[check_relation(relation)]
 
 
-# What a mechanism hands back, and what is charged for it.
-
-
 REPEATABLE = "The randomness came from a reproducible stream: whoever knows the seed can subtract the noise."
 
 

@@ -34,7 +34,6 @@ class BinTable:
     others: Floats
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless both are finite numbers of equally many bins."""
         for name in ("events", "others"):
             numbers = np.asarray(getattr(self, name), dtype=np.float64)
             if numbers.ndim != 1 or not numbers.size or not np.isfinite(numbers).all():

@@ -16,8 +16,7 @@ class TableFacts:
 
     Attributes:
         population: whom the ids name; equal ids of one population are one record. None where nobody said so.
-        units: of columns, for people.
-        ranges: lowest and highest value that a column is expected to have.
+        ranges: lowest and highest value that a column is expected to have; ``units`` of columns are for people.
         categories: texts of columns; a table as FATE has it holds their places in this order, from 0.
         special: codes of columns that are no measurements, such as -999 for 'no credit file'.
         missing: codes that stand for a missing value in any column.
@@ -33,7 +32,6 @@ class TableFacts:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless all is as stated above."""
         if self.population is not None:
             _text("population", self.population)
         for about, check in BY_COLUMN.items():

@@ -119,7 +119,6 @@ class Doors:
 
     @property
     def party(self) -> PartyId | None:
-        """Whose thread this is."""
         return getattr(self._here, "party", None)
 
     def _add(self, kind: type, *of_event: Any, **more: Any) -> Any:
@@ -131,7 +130,6 @@ class Doors:
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        """What a door does by itself passes no other door."""
         party, self._here.party = self.party, None
         try:
             yield
@@ -242,7 +240,9 @@ class Doors:
             place = (party, _caller())
             number = self._asked[place] = self._asked.get(place, 0) + 1
             seed = repr((self.secret, place, number)).encode()
-            return hashlib.sha3_512(seed).digest()[:count] if count <= 64 else _expanded(seed, count)
+            if count > 64:
+                return hashlib.new("shake_256", seed).digest(count)  # type: ignore[call-arg]
+            return hashlib.sha3_512(seed).digest()[:count]
 
         return entropy
 
@@ -295,10 +295,6 @@ def _keys_of_entropy() -> Any:
     original = X25519PrivateKey
     generate = staticmethod(lambda: original.from_private_bytes(os.urandom(32)))
     return type("Keys", (), {"from_private_bytes": original.from_private_bytes, "generate": generate})
-
-
-def _expanded(seed: bytes, count: int) -> bytes:
-    return hashlib.new("shake_256", seed).digest(count)  # type: ignore[call-arg]
 
 
 @contextmanager

@@ -34,7 +34,6 @@ class MemoryTable(KVTable):
 
     @property
     def size(self) -> int:
-        """Bytes of all keys and values."""
         return sum(len(key) + len(value) for part in self.parts for key, value in part.items())
 
     def _impl_map_reduce_partitions_with_index(
@@ -98,8 +97,6 @@ class MemoryTable(KVTable):
 
 
 class MemorySession(KVTableContext):
-    """Makes tables."""
-
     def _parallelize(
         self,
         data: Iterable[tuple[bytes, bytes]],

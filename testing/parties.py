@@ -14,6 +14,7 @@ from unittest import mock
 
 import pandas as pd
 from fate.arch.context import Context
+from fate.arch.dataframe import PandasReader
 from fate.arch.trace import _profile
 from fate.components.core.essential import Role
 
@@ -53,8 +54,6 @@ class Artifact:
 
 def frame_at(ctx: Any, table: Any, partitions: int = 2, label_type: str = "float64") -> Any:
     """A pandas table with the columns ``sample_id`` and ``id``, and the label ``y``, as FATE's DataFrame; others as they are."""
-    from fate.arch.dataframe import PandasReader
-
     if not isinstance(table, pd.DataFrame):
         return table
     reader = PandasReader(
@@ -74,11 +73,10 @@ class ComponentStep:
 
     Attributes:
         component: as FATE knows it, the object that its decorator made.
-        parameters: as a user gives them.
+        parameters: as a user gives them; ``own``, {party: parameters}, differ there.
         tables: {name of a data input: {party: pandas table, or FATE's DataFrame}}; a party without one comes without a table.
         models: {name of a model input: {party: document}}.
         stage: ``train``, ``predict``, ``cross_validation``, or None where the component has one function.
-        own: {party: parameters that differ there}.
     """
 
     component: Any
@@ -111,12 +109,10 @@ class ComponentStep:
 
     @property
     def messages(self) -> Messages:
-        """What the component declares."""
         return self.entry.callback.messages
 
     @property
     def entry(self) -> Any:
-        """The function that FATE enters."""
         if self.stage is None:
             return self.component
         return next(each for each in self.component.stage_components if each.name == self.stage)
@@ -128,14 +124,9 @@ Step = Callable[[Any], Any]
 
 @dataclass
 class Played:
-    """What a play came to.
-
-    Attributes:
-        values: {party: what the step returned}; a party that failed has none.
-        errors: {party: the exception that ended it}.
-        metrics: {party: records that it showed on the board}.
-        home: the folder of all parties' keys, ledgers and policies.
-    """
+    """What a play came to, by party: ``values`` that the step returned, none of a party that failed; ``errors`` that
+    ended it; ``metrics`` that it showed on the board. ``home`` is the folder of all parties' keys, ledgers and
+    policies."""
 
     timeline: Timeline
     home: Path
@@ -144,7 +135,6 @@ class Played:
     metrics: dict[PartyId, list] = field(default_factory=dict)
 
     def check(self) -> Played:
-        """Raise the first party's error, if there is one."""
         for error in self.errors.values():
             raise error
         return self
@@ -161,14 +151,10 @@ def play(
 ) -> Played:
     """Let every party do ``step`` in one process, one at a time, with recorders at their doors.
 
-    ``breakpoint()`` stops at any place; the other parties wait meanwhile. Randomness follows from ``doors.secret``, keys of
-    the parties from the name of ``home`` alone, so that the same play gives the same values.
-
-    Args:
-        parties: (role, party id) of all.
-        home: parties' folders are made here, or found.
-        messages: what the parties may send each other; None for those that the component of a `ComponentStep` declares.
-        task: name of the task, which FATE calls a federation session.
+    ``breakpoint()`` stops at any place; the other parties wait meanwhile. Randomness follows from ``doors.secret``,
+    keys of the parties from the name of ``home`` alone, so that the same play gives the same values. ``parties`` are
+    (role, party id) of all, ``home`` is where their folders are made, or found; they may send each other ``messages``,
+    None for those that the component of a `ComponentStep` declares. FATE calls the ``task`` a federation session.
     """
     recorders = doors or Doors(Timeline())
     own = step.messages if isinstance(step, ComponentStep) else {}

@@ -21,15 +21,9 @@ class Event:
 
 @dataclass(frozen=True)
 class Draw(Event):
-    """A call of a sampler, the outermost where one calls another.
-
-    Attributes:
-        law: the sampler's name, for instance ``discrete_laplace``.
-        terms: its public arguments: scale, probability, epsilon.
-        private: its private ones, for instance scores.
-        size: how many values were drawn.
-        label: of the keyed stream that they came from; None for the operating system's entropy.
-    """
+    """A call of a sampler, the outermost where one calls another: the ``law`` by the sampler's name, its public
+    ``terms`` and ``private`` arguments, the ``size`` of what was drawn, and the ``label`` of the keyed stream, None
+    for the operating system's entropy."""
 
     law: str
     terms: Mapping[str, Any]
@@ -90,8 +84,6 @@ class Output(Event):
 
 @dataclass(frozen=True)
 class LogLine(Event):
-    """A line of the party's log."""
-
     level: str
     text: str
 

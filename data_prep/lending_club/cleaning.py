@@ -54,7 +54,6 @@ class ColumnCounts:
         self.single_valued = set(names)
 
     def add(self, columns: pyarrow.RecordBatch) -> None:
-        """Count the rows of a record batch."""
         self.rows += columns.num_rows
         for name in self.missing:
             column = columns.column(name)
@@ -70,10 +69,8 @@ class ColumnCounts:
 
 
 def dropped_columns(counts: ColumnCounts, most_missing: float) -> dict[str, str]:
-    """Each column that is dropped with the first reason that applies, in the order of the reasons.
-
-    The study's columns stay, even with a single value, since all parties must agree on the same 37 features.
-    """
+    """Each column that is dropped with the first reason that applies. The study's stay, even with a single value, since
+    all parties must agree on the same 37 features."""
     shares = counts.shares()
     reasons = {
         UNKNOWN: lambda name: name not in RAW_COLUMNS,
@@ -90,7 +87,6 @@ def dropped_columns(counts: ColumnCounts, most_missing: float) -> dict[str, str]
 
 
 def check_study_columns(path: str | os.PathLike, counts: ColumnCounts, most_missing: float) -> None:
-    """Refuse a file in which a column of the study is missing too often."""
     for name in STUDY_COLUMNS:
         share = counts.missing[name] / counts.rows
         if share > most_missing:
@@ -137,8 +133,6 @@ def why_unusable(ids: pyarrow.ChunkedArray) -> str | None:
         return f"The id {shown(text)} occurs {times} times with different values"
     return None
 
-
-# The loans that stay
 
 KNOWN_STATUSES = frozenset(status.lower() for status in OTHER_STATUSES)
 
@@ -201,7 +195,6 @@ class KeptLoans:
         return (f"{why} {shown(min(unknown))}: {unknown.total():,}.",) if unknown else ()
 
     def check_outcomes(self) -> None:
-        """Refuse a file that has loans of one outcome only, or none."""
         found = {int(value) for values in self._values[LABEL] for value in numpy.unique(values)}
         for name, value in LABEL_VALUES.items():
             if value not in found:
@@ -211,10 +204,8 @@ class KeptLoans:
                 )
 
     def table(self) -> tuple[pandas.DataFrame, pandas.Series, str | None]:
-        """The loans, each once, their states, and a notice about the ids or None: see `CleanLoans`.
-
-        The pieces are used up, so that the loans are held once.
-        """
+        """The loans, each once, their states, and a notice about the ids or None; the pieces are used up, so that loans
+        are held once."""
         frame, numbers = self._frame(), numpy.concatenate(self._numbers)
         ids, states = self._texts(ID), self._texts(STATE)
         once = ~is_repetition(frame, ids, states)
@@ -244,9 +235,6 @@ class KeptLoans:
         """A column of texts, null where a value or the whole column is missing."""
         given = self._values.pop(column)
         return pyarrow.chunked_array(given) if given else pyarrow.chunked_array([pyarrow.nulls(self.settled, "string")])
-
-
-# The whole way
 
 
 @dataclass(frozen=True)
@@ -281,12 +269,10 @@ class CleanLoans:
 def clean(path: str | os.PathLike, most_missing: float = 1 / 3, progress: Progress = silent) -> CleanLoans:
     """Read the raw file once and clean it; ``progress`` is told the share of the file that is read.
 
-    ``most_missing`` is the largest share of the loans, from 0 to 1, in which a column may be missing and yet be kept. The
-    source's text drops a column that misses more than two thirds, but its code keeps only columns with at least two
-    thirds present; a third is what it did, and so the default.
-
-    Raises InvalidArgument for a file that is not Lending Club's, is damaged, holds a value that is not allowed in a loan
-    that stays, misses a column of the study too often, or has no loan of one of the two outcomes.
+    A column is kept if at most the share ``most_missing`` of the loans misses it. The source's text drops a column that
+    misses more than two thirds, but its code keeps only columns with two thirds present; a third is what it did, and so
+    the default. InvalidArgument for a file that is not Lending Club's, is damaged, holds a value that is not allowed in
+    a loan that stays, misses a column of the study too often, or has no loan of one of the two outcomes.
     """
     raw = RawFile(path)
     counts, kept = ColumnCounts(raw.header.named), KeptLoans(raw.path)
@@ -332,7 +318,6 @@ def percent_notices(path: str | os.PathLike, frame: pandas.DataFrame) -> tuple[s
 
 
 def steps_of(raw: RawFile, kept: KeptLoans, dropped: dict[str, str], encoded: int) -> tuple[Step, ...]:
-    """Every step that changed something, with what was left after it."""
     columns = len(raw.header.named)
     steps = [Step("raw file read", raw.records, columns)]
     if raw.loans < raw.records:

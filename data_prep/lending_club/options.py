@@ -91,7 +91,6 @@ class PrepOptions:
         self._settle("columns", _checked_columns(columns, len(self.parties)))
 
     def role(self, party_id: str) -> str:
-        """guest for the first party, host for the rest."""
         return GUEST if party_id == self.parties[0] else HOST
 
 

@@ -25,14 +25,8 @@ from .options import GUEST, PrepOptions, party_features
 
 
 def to_public_units(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """A copy with each numeric feature clamped to its public limits, then centred and scaled.
-
-    Every party can apply these units on its own: they come from frozen public figures, and from no data. The value
-    becomes (clamped value - centre) / spread; every other column stays as it is.
-
-    Raises:
-        ValueError: a value is missing or not finite, which no limit bounds.
-    """
+    """A copy with each numeric feature clamped to its public limits, less its centre, over its spread: frozen public
+    figures that every party can apply on its own. ValueError for a value that is missing or not finite."""
     changed = {}
     for column in NUMERIC:
         values = frame[column].to_numpy(dtype=numpy.float64)

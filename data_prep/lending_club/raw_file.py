@@ -36,22 +36,17 @@ ROW_INDEX = re.compile(r"Unnamed: \d+(\.\d+)*")
 
 @dataclass(frozen=True)
 class Header:
-    """The columns in the order of the file.
-
-    A column without a name, which is a row index that some program added, has an empty one. ``lines`` come before the
-    first loan.
-    """
+    """The columns in the order of the file, empty where a program added a row index without a name; ``lines`` come
+    before the first loan."""
 
     names: tuple[str, ...]
     lines: int
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The columns that have a name."""
         return tuple(name for name in self.names if name)
 
     def notices(self) -> tuple[str, ...]:
-        """What is unusual about the columns and harmless."""
         absent = [name for name in RAW_COLUMNS if name not in self.named]
         unknown = [name for name in self.named if name not in RAW_COLUMNS]
         found = (
@@ -62,11 +57,8 @@ class Header:
 
 
 def find_header(path: Path, head: bytes) -> Header:
-    """The header in ``head``, the unpacked start of the file; a title may stand before it.
-
-    Raises:
-        InvalidArgument: there is no header, or it lacks a column that the study needs or repeats one.
-    """
+    """The header in ``head``, the unpacked start of the file, perhaps behind a title; InvalidArgument where there is
+    none, or it lacks a column that the study needs or repeats one."""
     if not head.strip():
         raise InvalidArgument(f"The loan file {path} is empty.")
     if b"\0" in head:
@@ -105,9 +97,6 @@ def first_records(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
             yield tuple("" if ROW_INDEX.fullmatch(name) else name for name in names), reader.line_num
 
 
-# The loans, as bytes
-
-
 # Texts that stand for a missing value in the public editions and in files that common tools wrote from them.
 MISSING = ("", "n/a", "N/A", "#N/A", "NA", "null", "NULL", "nan", "NaN", "NAN")
 GZIP_MAGIC = b"\x1f\x8b"
@@ -121,31 +110,23 @@ NOTE = re.compile(r"\s*|.*[^\W\d_].*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Records:
-    """Some loans in the order of the file.
-
-    ``numbers`` (n,) of the records count from 1 after the header; ``columns`` are the named ones as bytes, or as text after
-    `as_text`, null where a value is missing.
-    """
+    """Some loans in the order of the file: ``numbers`` (n,) of the records count from 1 after the header; ``columns``
+    are the named ones as bytes, or text after `as_text`, null where a value is missing."""
 
     numbers: numpy.ndarray
     columns: pyarrow.RecordBatch
 
 
 class RawFile:
-    """Lending Club's loan file.
+    """Lending Club's loan file; InvalidArgument where the path leads to no regular file, or the first lines are of
+    another one.
 
-    Records are numbered from 1 after the header. Blank lines are no records; lines that hold no loan are numbered but
-    not handed on: notes such as "Total amount funded in policy code 1: 460296150", records of empty fields, and the
-    header of another file that was appended.
+    Records are numbered from 1 after the header. Blank lines are no records; notes such as "Total amount funded in
+    policy code 1: 460296150", records of empty fields, and the header of another file that was appended are numbered
+    but not handed on.
 
-    Raises:
-        InvalidArgument: the path leads to no regular file, or the first lines say that it is another file.
-
-    Attributes:
-        records: read so far, whether or not they hold a loan.
-        loans: read so far.
-        share_read: of the file's bytes, from 0 to 1.
-        sha256: of the file as it lies on the disk; known once all is read.
+    ``records`` were read so far, ``loans`` among them, of the ``share_read`` of the file's bytes, from 0 to 1;
+    ``sha256`` of the file as it lies on the disk is known once all is read.
     """
 
     def __init__(self, path: str | os.PathLike) -> None:
@@ -283,8 +264,6 @@ def holds_loan(batch: pyarrow.RecordBatch) -> numpy.ndarray | None:
     return compute.and_not(filled, repeated).to_numpy(zero_copy_only=False)
 
 
-# The columns that are read, as text
-
 READ_AS_TEXT = (*STUDY_COLUMNS, ID, STATE)
 LONGEST_SHOWN = 40
 # Files with loans from 2016 on write -1 for a ratio of debt to income that there is none of.
@@ -303,7 +282,6 @@ def as_text(path: Path, records: Records) -> Records:
 
 
 def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray) -> pyarrow.Array:
-    """A column of bytes as text, which must be UTF-8."""
     try:
         return compute.cast(column, pyarrow.string())
     except pyarrow.ArrowInvalid:
@@ -318,7 +296,6 @@ def decoded(path: Path, name: str, column: pyarrow.Array, numbers: numpy.ndarray
 
 
 def shown(text: str) -> str:
-    """A value as a message shows it."""
     return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")
 
 
@@ -337,8 +314,6 @@ OLDER_SPELLINGS = {
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a column, and what it allows."""
-
     read: Callable[[pyarrow.Array], numpy.ndarray]
     allowed: str
 
@@ -408,7 +383,6 @@ def one_of(numbers: dict[str, int]) -> Callable[[str], int | None]:
 
 
 def category(column: str) -> Reader:
-    """The position of a category among those of its column."""
     names = CATEGORIES[column]
     older = {spelling: names.index(name) for spelling, name in OLDER_SPELLINGS.get(column, {}).items()}
     positions = {name: at for at, name in enumerate(names)} | older

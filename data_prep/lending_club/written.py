@@ -40,10 +40,8 @@ NOT_OVER_SAMPLED = "Not over-sampled: a record-private component may follow."
 
 
 def manifest_of(clean: CleanLoans, options: PrepOptions, files: dict[str, dict]) -> dict:
-    """The manifest of cleaned loans, written as ``files``: their paths in the folder and what is said of them.
-
-    It is what `read_manifest` will read, lists in place of tuples.
-    """
+    """The manifest of cleaned loans as `read_manifest` will read it; ``files`` are paths in the folder and what is said
+    of them."""
     manifest = {
         "schema": SCHEMA,
         "fate_dp_version": version("fate-dp"),
@@ -65,12 +63,10 @@ def manifest_of(clean: CleanLoans, options: PrepOptions, files: dict[str, dict])
 
 
 def manifest_text(manifest: dict) -> str:
-    """The manifest as it is written."""
     return json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_manifest(folder: str | os.PathLike) -> dict:
-    """The manifest of a prepared folder."""
     path = Path(folder) / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -120,7 +116,6 @@ def check_replaceable(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file's bytes, in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(BLOCK):
@@ -159,10 +154,8 @@ def write(
 ) -> dict:
     """Write everything into ``folder``, which appears complete or not at all; returns the manifest.
 
-    A folder of an earlier preparation is replaced as a whole. ``progress`` is told the share of the rows that is written.
-
-    Raises:
-        InvalidArgument: the folder holds other things, or cannot be written.
+    A folder of an earlier preparation is replaced as a whole; InvalidArgument where it holds other things. ``progress``
+    is told the share of the rows that is written.
     """
     tables = list(tables_of(clean, division, options))
     with replaced_folder(folder, check_replaceable) as staging:
@@ -173,7 +166,6 @@ def write(
 
 
 def tables_of(clean: CleanLoans, division: Division, options: PrepOptions) -> Iterator[Table]:
-    """Every CSV file of a preparation, the largest first."""
     yield Table("loans.csv", clean.frame, notes=_classes(clean.frame))
     # None where all parties hold all rows.
     shares = Shares(options.shares).fractions.tolist() if options.shares else [None] * len(options.parties)

@@ -70,9 +70,8 @@ def _loaded(text: str) -> Any:
         return None
 
 
-# A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced.
-# What a later version no longer ships stays: old jobs in the board still need it to be drawn. All files are looked at
-# before the first is written, and each is replaced in one step, so that a board that reads meanwhile never sees half.
+# A file of ours begins with a stamp, a comment that the board's YAML reader skips; only such files are ever replaced, each in
+# one step. What a later version no longer ships stays: old jobs in the board still need it to be drawn.
 STAMP = "# Installed by fate-dp "
 # FATE's own, in every board since 2.0; a folder without a description of any of them is not a board's.
 FATE_COMPONENTS = ("reader", "psi", "evaluation")
@@ -93,10 +92,8 @@ class InstalledDescription:
 
 
 def compare(dag_folder: str | os.PathLike, descriptions: Path, version: str) -> list[InstalledDescription]:
-    """What the folder holds of each description, with the text that belongs there.
-
-    Raises FlowServerError where the folder is no board's, or a file with the name of a component of ours is not ours.
-    """
+    """What the folder holds of each description, with the text that belongs there; FlowServerError where it is no
+    board's, or a file with the name of a component of ours is not ours."""
     dag = checked_folder(Path(dag_folder))
     found = []
     for component, text in read_descriptions(descriptions).items():

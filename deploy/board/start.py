@@ -35,8 +35,6 @@ INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOM
 
 @dataclass(frozen=True)
 class BoardFiles:
-    """What a FATE-Board consists of, unpacked from its release or built in its source."""
-
     jar: Path
     libraries: Path
     descriptions: Path
@@ -96,9 +94,8 @@ def start(
 ) -> RunningBoard:
     """Start a board in `folder`, for loopback only, in place of the one that runs there; returns where it answers.
 
-    Args:
-        descriptions: our component descriptions, which go beside FATE's into the board's dag/ folder.
-        port: the one of last time, the board's own or a free one unless given.
+    `descriptions` of ours go beside FATE's into its dag/ folder; `port` is that of last time, 8080 or a free one unless
+    given.
     """
     java = find_java()
     if not LOGIN.fullmatch(user):
@@ -158,7 +155,6 @@ def check_unsigned(flow: FlowAddress) -> None:
 
 
 def last_port(folder: Path) -> int | None:
-    """The port that the board of `folder` had last."""
     try:
         text = (folder / CONFIGURATION).read_text(encoding="utf-8")
     except OSError:
@@ -177,7 +173,6 @@ def kept_password(file: Path) -> str:
 
 
 def properties(board: RunningBoard, flow: FlowAddress, password: str) -> str:
-    """The board's application.properties; what it does not name keeps the value that the jar gives it."""
     values = {
         "server.address": HOST,
         "server.port": board.port,
@@ -189,7 +184,6 @@ def properties(board: RunningBoard, flow: FlowAddress, password: str) -> str:
 
 
 def fill_descriptions(dag: Path, files: BoardFiles, ours: Path, version: str) -> None:
-    """Put FATE's component descriptions and ours into the board's dag/ folder."""
     dag.mkdir(exist_ok=True)
     for path in files.descriptions.glob(f"*{SUFFIX}"):
         if not (Path(ours) / path.name).exists():

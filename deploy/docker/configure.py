@@ -8,7 +8,6 @@ environment of every task into its log.
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ import yaml
 
 from fate_dp.privacy.private_files import make_closed_folder, publish_if_absent, replace_file
 
+from ..board.start import kept_password
 from ..flow.client import client_file
 from ..flow.home import KEY_FILE, installed_flow_package, kept_key, set_settings
 from ..flow.programs import FlowServerError
@@ -85,11 +85,8 @@ def read_settings(environment: Mapping[str, str]) -> PartySettings:
 
 def board_password(environment: Mapping[str, str], keys: Path) -> str:
     """The secret that was given, else one that is drawn at the first start and kept."""
-    if environment.get("FATE_DP_BOARD_PASSWORD_FILE"):
-        return secret(environment, "FATE_DP_BOARD_PASSWORD_FILE")
-    path = keys / BOARD_PASSWORD_FILE
-    publish_if_absent(path, secrets.token_urlsafe(18).encode())
-    return secret({BOARD_PASSWORD_FILE: str(path)}, BOARD_PASSWORD_FILE)
+    name = "FATE_DP_BOARD_PASSWORD_FILE"
+    return secret(environment, name) if environment.get(name) else kept_password(keys / BOARD_PASSWORD_FILE)
 
 
 def secret(environment: Mapping[str, str], name: str) -> str:
@@ -172,10 +169,8 @@ def configure(settings: PartySettings, conf: Path) -> None:
 
 
 def keep_client_settings(client: Path | None, keys: Path) -> None:
-    """Give `flow init` a file to write: its tokens then outlive the container, and are this user's alone.
-
-    install.sh has made the client's settings a link to it; in a volume of an earlier version it is not there yet.
-    """
+    """Give `flow init` a file to write, this user's alone, so that its tokens outlive the container; in a volume of an
+    earlier version install.sh has not linked it yet."""
     if client is not None and client.is_symlink():
         publish_if_absent(keys / CLIENT_FILE, client.with_name(PUBLISHED).read_bytes())
 

@@ -1,7 +1,6 @@
-"""Whether this container's FATE-Flow answers and, where it has a broker, the broker too: exit status 0 or 1.
+"""Whether this container's FATE-Flow answers and, where it has one, its broker: exit status 0 or 1.
 
-With the argument ``server`` FATE-Flow alone is asked: a container without its broker is unhealthy, but a new start of it
-would bring no broker back.
+With the argument ``server`` FATE-Flow alone is asked: a new start would bring no broker back.
 """
 
 from __future__ import annotations

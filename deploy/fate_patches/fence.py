@@ -106,10 +106,8 @@ def value_of(data: bytes, beside: Callable[[str, dict], Any] | None = None) -> A
 
 
 class FencedSerdes:
-    """FATE's way to write keys and values of tables, and the fenced way to read them.
-
-    FATE's functions carry it to the processes that run them by its name in this module.
-    """
+    """FATE's way to write keys and values, and the fenced way to read them; FATE's functions carry it to other
+    processes by its name here."""
 
     @staticmethod
     def serialize(value: Any) -> bytes:

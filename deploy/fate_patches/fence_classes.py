@@ -55,7 +55,6 @@ EVALUATORS = tuple(f"{ARCH}protocol.phe.{each}.evaluator" for each in SCHEMES)
 
 
 def of_schemes(module: str, *names: str) -> tuple[str, ...]:
-    """Names that each scheme of encryption has."""
     return tuple(f"{module}{scheme}.{name}" for scheme in SCHEMES for name in names)
 
 

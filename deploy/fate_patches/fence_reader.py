@@ -69,11 +69,8 @@ class Beside:
 
 
 def read(data: bytes, admit: Callable[[str, str], Name], position: int = 0) -> tuple[Any, bool, int]:
-    """The value of the pickle that begins at a position, whether it is to be built, and where the pickle ends.
-
-    Raises:
-        FencedOff: for what `admit` refuses, and for what Python's pickler does not write.
-    """
+    """The value of the pickle that begins at a position, whether it is to be built, and where the pickle ends;
+    FencedOff for what `admit` refuses, and for what Python's pickler does not write."""
     try:
         reading = Reading(data, admit, position)
         reading.run()
@@ -89,8 +86,6 @@ int32, uint32, uint64, float64 = (struct.Struct(layout).unpack_from for layout i
 
 
 class Reading:
-    """A pickle half read."""
-
     def __init__(self, data: bytes, admit: Callable[[str, str], Name], position: int) -> None:
         self.data, self.admit, self.position = data, admit, position
         self.stack: list = []
@@ -156,7 +151,6 @@ class Reading:
                 position = others[code](self, position + 1)
 
     def since_mark(self) -> list:
-        """What was read since the last mark."""
         start = self.marks.pop()
         items = self.stack[start:]
         del self.stack[start:]
@@ -192,7 +186,6 @@ def row_of(data: bytes, position: int, width: int, codes: tuple[tuple[int, bytes
 
 
 def many(data: bytes, position: int, stack: list, kind: tuple[bytes, int, str]) -> int:
-    """A row of numbers."""
     code, width, layout = kind
     row = row_of(data, position, width, ((0, code),))
     stack.extend(row[1::2] if width == 2 else [each for (each,) in struct.iter_unpack(layout, row)])

@@ -54,7 +54,6 @@ def is_known(module: str, item: str) -> bool:
 
 
 def check_names(module: object, item: object, party_id: str | None) -> None:
-    """Refuse what no job may import."""
     named = isinstance(module, str) and isinstance(item, str)
     if named and is_known(str(module), str(item)):
         return

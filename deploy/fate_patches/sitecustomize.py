@@ -1,15 +1,10 @@
 """A FATE-Flow whose tasks start warm and take from peers only values on a list, and whose jobs name no code.
 
-Python runs this module at its start wherever this folder is on PYTHONPATH. A task's process first offers itself to the fork
-server, which has FATE imported already (`warm_handover`). If that takes it, nothing below happens here. Otherwise, and in
-the fork server itself, a few modules of FATE are changed when they are imported:
-
-- `fence` limits what messages and tables of peers may hold, in FATE's components as in ours.
-- `job_gate` and `model_classes` limit what other parties' jobs may name and do.
-- `fate_faults` corrects three faults of FATE.
-- `view_hook` keeps what a party receives, where its operator wants that.
-
-It and these import Python's own modules only, since every process of FATE-Flow starts with them.
+Python runs this module at its start wherever this folder is on PYTHONPATH. A task's process first offers itself to the
+fork server, which has FATE imported already (`warm_handover`). If that takes it, nothing below happens here. Otherwise,
+and in the fork server itself, `fence`, `job_gate`, `model_classes`, `fate_faults` and `view_hook` change a few modules
+of FATE when they are imported. All of them import Python's own modules only, since every process of FATE-Flow starts
+with them.
 """
 
 if __package__:

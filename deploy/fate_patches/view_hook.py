@@ -1,8 +1,5 @@
-"""Where FATE begins to execute a component, the party's recorder begins, if its operator switched it on.
-
-Imports nothing but Python's own, since every process of FATE-Flow starts with it; and as long as the party's policy does not
-have its word, a task imports nothing else for it either.
-"""
+"""Where FATE begins to execute a component, the party's recorder begins, if its operator switched it on. As long as the
+party's policy does not have its word, a task imports nothing but Python's own for it."""
 
 from __future__ import annotations
 

@@ -260,10 +260,8 @@ def end_by(number: int, child: int) -> None:
 
 
 def end_session(leader: int) -> None:
-    """Kill the leader of a session and all that it has started, and they, until none is left.
-
-    But for those that follow children of their own: they do likewise, and must live to.
-    """
+    """Kill the leader of a session and all that it has started, but for those that follow children of their own: they
+    do likewise."""
     import _signal
 
     left: Any = True
@@ -328,10 +326,8 @@ def postpone(folder: int, key: str, seconds: float) -> None:
 
 
 def start_server(folder: int, key: str, environment: Mapping[str, str]) -> None:
-    """Start a fork server for the tasks that come next, in the background, unless one was just started.
-
-    It is told nothing of the task that happens to be the first.
-    """
+    """Start a fork server for the next tasks in the background, unless one was just started; it learns nothing of the
+    first task."""
     try:
         left = os.stat(inside(folder, STARTED_PREFIX + key)).st_mtime - time.monotonic()
         # A mark from before the machine's last start may be far ahead of a clock that began anew.

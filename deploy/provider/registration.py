@@ -58,9 +58,7 @@ def prepare(
     address: FlowAddress, python: str, version: str | None = None, path: str | None = None, cold: bool = False
 ) -> Registration:
     """Check everything that FATE-Flow does not, before it is told anything; raises at what keeps tasks from running.
-
-    Without a `path`, the provider's tasks start warm, from a fork server that the first of them starts, unless `cold`.
-    """
+    Without a `path`, tasks start warm, from a fork server that the first of them starts, unless `cold`."""
     if not is_here(address.host):
         raise FlowServerError(
             f"FATE-Flow at {address} is on another machine. Run this command there, since the provider's Python is checked "

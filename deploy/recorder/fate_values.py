@@ -20,10 +20,8 @@ RUST_HEAD, RUST_RADIX, RUST_EXPONENT = 8, 4, 4
 
 
 def plain_form(value: Any, most: int) -> Any:
-    """A value for `codec`, or `Ciphertexts`, of what another party sent.
-
-    Raises NotPlain, a clause that quotes nothing of it, for a class that is not taken apart, or beyond ``most`` bytes.
-    """
+    """What another party sent, for `codec` or as `Ciphertexts`; NotPlain, a clause that quotes nothing of it, for a
+    class that is not taken apart, or beyond ``most`` bytes."""
     from fate.arch.computing.api import KVTable
     from fate.arch.tensor import DTensor
 
@@ -96,7 +94,6 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def ciphertexts_of(n: int, vector: Any) -> Ciphertexts:
-    """A vector of encrypted numbers of FATE's Rust library."""
     found = rust_ciphertexts(vector)
     values = np.empty(len(found), dtype=object)
     values[:] = [ciphertext for ciphertext, _ in found]

@@ -87,7 +87,11 @@ class WarmStart:
         if self.off:
             doing = "Tasks start cold: warm start is switched off"
         elif self.serving:
-            doing = "Tasks start warm: " + " and ".join(map(_described, self.serving))
+            states = {"starting": "is being started", "serving": "serves"}
+            servers = (
+                f"fork server {each.pid} {states[each.state]} ({each.memory // 1_000_000} MB)" for each in self.serving
+            )
+            doing = f"Tasks start warm: {' and '.join(servers)}"
         else:
             why = f" ({self.refusal.rstrip('.')})" if self.refusal else ""
             doing = f"Tasks start cold at first: no fork server runs until one comes{why}"
@@ -95,11 +99,6 @@ class WarmStart:
         why = "; ".join(f"{number}: {WHY_COLD.get(word, word)}" for word, number in sorted(self.cold.items()) if number)
         counted = f"So far {self.warm} processes of tasks started warm, {cold} cold"
         return f"{doing}. {counted} ({why})." if why else f"{doing}. {counted}."
-
-
-def _described(server: ForkServerState) -> str:
-    doing = "serves" if server.state == "serving" else "is being started"
-    return f"fork server {server.pid} {doing} ({server.memory // 1_000_000} MB)"
 
 
 def start_for(provider_path: str) -> None:
@@ -159,7 +158,6 @@ def look(folder: Path, environment: Mapping[str, str] | None = None) -> WarmStar
 
 
 def state_in(path: Path) -> ForkServerState:
-    """What a state file says."""
     told = json.loads(path.read_text(encoding="utf-8"))
     try:
         memory, lives = psutil.Process(told["pid"]).memory_info().rss, True

@@ -117,8 +117,6 @@ def open_place(path: str, key: str) -> Place | None:
 
 @dataclass
 class ForkServer:
-    """A server that has imported everything."""
-
     place: Place
     listener: socket.socket
     wake: socket.socket
@@ -290,7 +288,6 @@ def thread_count() -> int:
 
 
 def foreign_descriptors(own: Set[int]) -> list[str]:
-    """What this process has open besides its own files."""
     return [os.readlink(f"/proc/self/fd/{number}") for number in open_files() - own]
 
 
@@ -316,7 +313,6 @@ def reclaimable(group: Path) -> int:
 
 
 def main() -> None:
-    """Serve the tasks of one key until there is a reason to end."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
     parser.add_argument("key")

@@ -112,5 +112,4 @@ def kind_of(kind: type, renewable: tuple[type, ...], harmless: tuple[type, ...])
 
 
 def name_of(thing: object) -> str:
-    """The full name of a thing's type."""
     return f"{type(thing).__module__}.{type(thing).__qualname__}"

@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
 # Imports only: nothing here makes a key, opens a database or reads data. Between them they import nearly all that the
@@ -88,8 +89,6 @@ def import_all() -> Imported:
 
 def own_components() -> list[str]:
     """The modules of our components; others' are not known to be fit for a fork."""
-    from importlib.metadata import entry_points
-
     return [entry.module for entry in entry_points(group=COMPONENTS) if entry.module.startswith(OURS)]
 
 
@@ -101,23 +100,15 @@ def files_read(folders: Iterable[str]) -> Iterator[str]:
             yield path
     for folder in folders:
         yield from map(str, Path(folder).glob("*.pth"))
-    for configuration in configuration_folders():
+    flow, fate = map(sys.modules.get, ("fate_flow.runtime.system_settings", "fate.arch.config"))
+    of_fate = [Path(str(fate.__file__)).parent] if fate else []
+    for configuration in [Path(flow.FATE_FLOW_CONF_PATH), *of_fate] if flow else of_fate:
         yield from map(str, [configuration, *configuration.glob("*.yaml")])
 
 
-def configuration_folders() -> list[Path]:
-    """Where FATE-Flow and FATE keep what they read when they are imported."""
-    flow, fate = map(sys.modules.get, ("fate_flow.runtime.system_settings", "fate.arch.config"))
-    found = [Path(flow.FATE_FLOW_CONF_PATH)] if flow else []
-    return found + ([Path(str(fate.__file__)).parent] if fate else [])
-
-
 def stamp_of(path: str) -> tuple[int, int, int]:
-    """When a file was changed last, its size and its place on the disk; zeros where there is none.
-
-    Of a folder, how many names it holds and a hash of them, which tell whether something was installed. Its time would
-    tell of bytecode as well, which the very import writes that is to be found unchanged.
-    """
+    """When a file was changed last, its size and its place on the disk; zeros where there is none. Of a folder, how
+    many names it holds and a hash of them: its time would tell of the bytecode that the very import writes."""
     try:
         if os.path.isdir(path):
             names = sorted(name for name in os.listdir(path) if name != "__pycache__")

@@ -207,10 +207,8 @@ def ended(status: int) -> int:
 
 
 def close_files() -> None:
-    """Close the files that the task has left open, since what they have not yet written would be lost.
-
-    Those that write into others come first: text, then what compresses, then plain files.
-    """
+    """Close the files that the task left open, so that nothing unwritten is lost: text, then what compresses, then
+    plain files."""
     standard = {0, 1, 2}
     ours = [each for each in gc.get_objects() if IO_BASE in type(each).__mro__]
     plain = (io.BufferedWriter, io.BufferedRandom)

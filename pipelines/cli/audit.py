@@ -21,7 +21,6 @@ REFUTED_STATUS = 2
 
 
 def add_audit(commands: Commands) -> None:
-    """Add both commands."""
     text = "plant canaries in a table before its upload, so that a job on it can be audited"
     command = add_command(commands, "canaries", text, canaries)
     command.add_argument("csv", type=Path, help="the table without canaries")
@@ -64,7 +63,6 @@ def canaries(options: argparse.Namespace) -> None:
 
 
 def audit(options: argparse.Namespace) -> int:
-    """Write and show certificates of a job or a mechanism, or verify one."""
     from fate_dp.privacy.auditing.certificate import REFUTED
 
     ways = {"JOB_ID": options.job, "--mechanism": options.mechanism, "--verify": options.verify}
@@ -76,7 +74,6 @@ def audit(options: argparse.Namespace) -> int:
 
 
 def verified(path: Path) -> dict[Path, Certificate]:
-    """The certificate in a file, computed again."""
     from fate_dp.privacy.auditing.certificate import read
 
     try:
@@ -87,7 +84,6 @@ def verified(path: Path) -> dict[Path, Certificate]:
 
 
 def made(options: argparse.Namespace) -> dict[Path, Certificate]:
-    """New certificates, and the files that they were written to."""
     from fate_dp.privacy.private_files import atomic_write
 
     if options.mechanism is not None:
@@ -115,7 +111,6 @@ def made(options: argparse.Namespace) -> dict[Path, Certificate]:
 
 
 def show(certificates: dict[Path, Certificate]) -> None:
-    """A short table of each, the verdict's sentence, and where it stands."""
     console = wide_console()
     for path, certificate in certificates.items():
         claim, found, evidence = certificate.claim, certificate.found, certificate.evidence

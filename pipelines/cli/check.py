@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,6 @@ def with_history(options: argparse.Namespace, disclosure: Disclosure) -> tuple[l
 
 
 def named_plan(options: argparse.Namespace) -> JobPlan:
-    """Of the file or the job that the command names."""
     from ..jobs.job_plans import JOB_ID, plan_of_file, plan_of_job
 
     if JOB_ID.fullmatch(options.job) and not Path(options.job).exists():
@@ -88,7 +88,6 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
-    """All sights, leaks and tasks of which nobody can tell, for JSON."""
     from fate_dp.components.disclosure.verdicts import status
 
     return {
@@ -96,7 +95,7 @@ def document(disclosure: Disclosure) -> dict[str, Any]:
         "leaks": [{"sentence": sentence, "instead": instead} for sentence, instead in leaks_of(disclosure)],
         "unknown": [unknown.task for unknown in disclosure.unknown],
         "reasons": [unknown.why for unknown in disclosure.unknown],
-        "sights": [sight_document(sight) for sight in disclosure.sights],
+        "sights": [sight_document(sight, disclosure) for sight in disclosure.sights],
     }
 
 
@@ -107,24 +106,13 @@ def leaks_of(disclosure: Disclosure) -> list[tuple[str, str]]:
     return list(dict.fromkeys((told(sight), advice(disclosure, sight)) for sight in disclosure.leaks))
 
 
-def sight_document(sight: Sight) -> dict[str, Any]:
-    shown, labels = sight.shown, sight.labels
-    return {
-        "task": sight.task,
-        "component": sight.component,
-        "observer": str(sight.observer),
-        "owner": str(sight.owner),
-        "what": shown.what,
-        "labels": labels.state if shown.what == "labels" else None,
-        "epsilon": labels.epsilon,
-        "form": shown.form,
-        "learns": shown.learns,
-        "message": shown.message,
-        "computes": shown.computes,
-        "evidence": list(shown.evidence),
-        "attack": shown.attack or None,
-        "leaks": sight.leaks,
-    }
+def sight_document(sight: Sight, disclosure: Disclosure) -> dict[str, Any]:
+    """As in a job's report; sentence and advice stand with the leaks."""
+    from ..report.job_facts import Learned
+
+    told = asdict(Learned.of(sight, disclosure))
+    del told["sentence"], told["instead"]
+    return told | {"labels": told["labels"] or None, "attack": told["attack"] or None}
 
 
 def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:

@@ -60,7 +60,6 @@ def add_home(
     text: str = "folder of the embedded server and the parties",
     default: Path = USUAL_HOME,
 ) -> None:
-    """Add --home, a folder that `text` describes."""
     command.add_argument("--home", type=Path, default=default, help=f"{text} ({default})")
 
 
@@ -124,15 +123,14 @@ def table_meta(options: argparse.Namespace, label: str | None = None, label_type
 
 
 def table_facts(options: argparse.Namespace) -> TableFacts:
-    """What was said of the columns of a table."""
     from fate_dp.privacy.table_facts import TableFacts
 
     return TableFacts(
         population=getattr(options, "population", None),
         units=_by_column("unit", getattr(options, "unit", None), "UNIT", str),
         ranges=_by_column("range", options.range, "LOW:HIGH", _limits),
-        categories=_by_column("categories", options.categories, "A,B,...", _texts),
-        missing=_texts(options.missing) if options.missing else (),
+        categories=_by_column("categories", options.categories, "A,B,...", texts),
+        missing=texts(options.missing) if options.missing else (),
         special=_by_column("special", options.special, "CODE,...", _numbers),
     )
 
@@ -141,7 +139,6 @@ Value = TypeVar("Value")
 
 
 def _by_column(flag: str, given: list[str] | None, form: str, read: Callable[[str], Value]) -> dict[str, Value]:
-    """{column: value} of each COLUMN=VALUE."""
     found = {}
     for text in given or []:
         column, _, value = text.rpartition("=")
@@ -154,7 +151,7 @@ def _by_column(flag: str, given: list[str] | None, form: str, read: Callable[[st
     return found
 
 
-def _texts(text: str) -> tuple[str, ...]:
+def texts(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(","))
 
 
@@ -169,10 +166,7 @@ def _limits(text: str) -> tuple[float, float]:
 
 
 class TaskLines:
-    """Progress of jobs on a terminal: a spinner with what runs now, and one line for each task that has ended.
-
-    Use as a context manager; `task` and `sentence` are the progress callbacks of jobs and of the server.
-    """
+    """Progress of jobs on a terminal, as a context manager: what runs now, and a line for each task that has ended."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -18,6 +18,7 @@ from .console import (
     add_kinds,
     given,
     running_server,
+    texts,
     wide_console,
 )
 
@@ -37,7 +38,7 @@ def add_prep(commands: Commands) -> None:
     command.add_argument("--out", type=Path, required=True, help="folder to write; an earlier preparation is replaced")
     command.add_argument("--seed", type=int, help="of every random step (2024)")
     command.add_argument("--test-share", type=float, help="part of the loans held out for testing (0.3)")
-    command.add_argument("--parties", type=_list, metavar="ID,ID", help="party ids, the guest first (9999,10000,9998)")
+    command.add_argument("--parties", type=texts, metavar="ID,ID", help="party ids, the guest first (9999,10000,9998)")
     command.add_argument("--shares", metavar="N,N", help="of the training loans per party (25,25,50)")
     command.add_argument("--skew", help="what the parties differ in: none, label or state (none)")
     command.add_argument("--concentration", type=float, help="of the skew; small is very skewed (1)")
@@ -46,7 +47,7 @@ def add_prep(commands: Commands) -> None:
     command.add_argument("--units", help="raw, or public: clamped, centred and scaled by public constants (raw)")
     command.add_argument("--split", help="horizontal: parties hold loans, or vertical: columns (horizontal)")
     text = "vertical: columns of a party, once per party (application at the guest, credit file at the host)"
-    command.add_argument("--columns", type=_list, action="append", metavar="NAME,NAME", help=text)
+    command.add_argument("--columns", type=texts, action="append", metavar="NAME,NAME", help=text)
     text = "upload all tables of a prepared folder, once its hashes are checked"
     command = add_command(commands, "upload-prepared", text, upload)
     command.add_argument("folder", type=Path, metavar="DIR", help="what `fate-dp prep` has written")
@@ -88,10 +89,6 @@ def upload(options: argparse.Namespace) -> None:
         console.print(f"{path} is now {options.namespace}/{name}", markup=False, highlight=False)
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
 def _share(text: str) -> float:
     """A number as people write shares: 0.5 or 2/3."""
     try:
@@ -101,10 +98,7 @@ def _share(text: str) -> float:
 
 
 class ShareBar:
-    """How far a preparation is: one line with a bar, gone when it ends.
-
-    Use as a context manager; `show(text, share)` is the progress callback, without a share where none is known.
-    """
+    """How far a preparation is, as a context manager: one line with a bar, gone when it ends."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -126,7 +120,6 @@ class ShareBar:
             self._progress.stop()
 
     def show(self, text: str, share: float | None) -> None:
-        """What is done now, and the share of it that is done."""
         if share is None:
             self._progress.reset(self._task, total=None, description=text)
         else:
@@ -134,7 +127,6 @@ class ShareBar:
 
 
 def print_preparation(manifest: dict[str, Any], console: Console) -> None:
-    """Print steps, reasons, parties and files of a preparation, and below them what the user should know."""
     first, *others = steps = manifest["steps"]
     cells = [{"step": first["name"], **{name: f"{first[count]:,}" for name, count in COUNTS.items()}}]
     for before, after in zip(steps, others):
@@ -164,7 +156,6 @@ def print_preparation(manifest: dict[str, Any], console: Console) -> None:
 
 
 def _party_cells(manifest: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Training loans of each party by class, before and after over-sampling."""
     times = {"before": "", "after": ", after"}
     for entry in manifest["files"].values():
         if "share" in entry:

@@ -18,7 +18,6 @@ from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_name
 
 from ..jobs.text_tables import cap_table, named, print_ledger, print_table, print_totals
-from .attack import add_attack
 from .audit import add_audit
 from .check import add_check
 from .console import (
@@ -34,11 +33,12 @@ from .console import (
     running_server,
     show_demo,
     table_meta,
+    texts,
     wide_console,
 )
 from .data import add_prep
 from .plan import add_plan
-from .report import add_report
+from .report import add_attack, add_report
 from .servers import add_backup, add_board, add_doctor, add_provider
 from .try_model import add_try
 
@@ -78,7 +78,6 @@ GROUPS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command that the arguments name; the exit status."""
     return run_command(parser(), arguments)
 
 
@@ -137,7 +136,6 @@ def _of_the_system(error: OSError) -> str:
 
 
 def _of_an_extra(package: str | None, extra: str) -> str:
-    """One sentence for a command that wants more than the privacy core."""
     where = (
         " with Python 3.10 or 3.11, for which FATE is made" if extra == "fate" and sys.version_info >= (3, 12) else ""
     )
@@ -368,7 +366,7 @@ def declare(options: argparse.Namespace) -> None:
     from ..jobs import party_ledgers
 
     folder = parties_folder(options)
-    columns = None if options.columns is None else [name.strip() for name in options.columns.split(",")]
+    columns = None if options.columns is None else list(texts(options.columns))
     if options.public is not None:
         party_ledgers.declare_public(folder, options.party, options.source, options.public, table_meta(options))
     path = party_ledgers.declare(

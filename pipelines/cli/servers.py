@@ -120,7 +120,6 @@ def register(options: argparse.Namespace) -> None:
 
 
 def how_to_choose(name: str) -> str:
-    """The lines by which a job chooses a provider."""
     return f"""\
 A pipeline chooses it with
     pipeline.conf.set("task", {{"provider": "{name}"}})

@@ -107,7 +107,6 @@ def print_card_plan(plan: CardPlan, console: Console) -> None:
 
 
 def add_card_flags(command: argparse.ArgumentParser, kind: str) -> None:
-    """Of `plan scorecard` and `plan binning`."""
     for whose in ("records", "guest-columns", "host-columns"):
         command.add_argument(f"--{whose}", type=int, required=True, help=f"how many {whose.replace('-', ' ')}")
     command.add_argument(

@@ -1,7 +1,5 @@
-"""fate_client classes of the FATE-DP components.
-
-Parameters are checked when the object is made, with the same functions that the components use at every party.
-"""
+"""fate_client classes of the components; parameters are checked when an object is made, by the components' own
+functions."""
 
 from typing import TYPE_CHECKING
 

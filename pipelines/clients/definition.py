@@ -73,11 +73,8 @@ class DeclaredTask(Component):
         return given
 
     def check_together(self, asked: Mapping[str, Any]) -> dict[type, Any]:
-        """What the given parameters make, by declaration, where all that is needed was given.
-
-        Raises:
-            ValueError: they do not go together; the sentence that the component itself would raise.
-        """
+        """What the given parameters make, by declaration, where all that is needed was given; ValueError, in the
+        component's own sentence, where they do not go together."""
         own = {each: parameters_of(each) for each in self.declarations}
         return {
             declaration: settings_of(declaration, {name: value for name, value in asked.items() if name in declared})
@@ -89,10 +86,7 @@ class DeclaredTask(Component):
 def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
     """{name: class} of the components that have a YAML and no class of their own: LabelCount of label_count.
 
-    What it is for comes from the YAML, parameters from ``Settings`` of the component's ``settings.py``.
-
-    Args:
-        module: where the classes will be found, for pickle.
+    The YAML says what it is for, the component's ``Settings`` its parameters; pickle finds the classes in ``module``.
     """
     written = {Path(each.yaml_define_path).stem for each in DeclaredTask.__subclasses__()}
     components = {path.stem for path in Path(__file__).parent.glob("*.yaml")} - written
@@ -116,7 +110,6 @@ def described(component: str) -> dict[str, Any]:
 
 
 def is_given(value: Any) -> bool:
-    """Whether a parameter or an input was given to a task."""
     return value is not None and not isinstance(value, PlaceHolder)
 
 
@@ -138,7 +131,6 @@ def _annotation(declared: Parameter) -> Any:
 
 
 def _told(task: type[DeclaredTask]) -> str:
-    """The lines of the docstring on parameters."""
     wrap = TextWrapper(width=120, initial_indent="    ", subsequent_indent="        ").fill
     lines = []
     for each in task.parameters.values():

@@ -1,7 +1,5 @@
-"""The client classes, one for each component: what they are for.
-
-Inputs, parameters, their documentation and their checks come from the components' settings, see `definition.DeclaredTask`.
-"""
+"""The client classes, one for each component: what they are for. All else comes from settings, see
+`definition.DeclaredTask`."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import pandas
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
 
 from fate_dp.components.protocols import prediction_frames as figures
 from fate_dp.data_prep.breast_cancer import PUBLIC_FOLDER, Split, write_tables
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 
 def measure(labels: Any, scores: Any, threshold: float = 0.5) -> dict[str, Any]:
     """Measures of a binary classifier on held-out records, as the result schema has them; label 1 is the positive class."""
-    from sklearn import metrics
-
     labels, scores = numpy.asarray(labels, dtype=float), numpy.asarray(scores, dtype=float)
     predicted = scores > threshold
     of_class = metrics.precision_recall_fscore_support(labels, predicted, average="binary", zero_division=0)[:3]
@@ -96,10 +96,8 @@ class Site:
 
 @dataclass
 class Run:
-    """One run of the demo: where it works, and what it has measured so far.
-
-    Guest and host may share a server, as the embedded one plays all parties; the jobs are the guest's.
-    """
+    """One run of the demo: where it works, and what it has measured so far. Guest and host may share a server; the jobs
+    are the guest's."""
 
     guest: Site
     host: Site
@@ -114,20 +112,16 @@ class Run:
 
     @property
     def data(self) -> Path:
-        """Where the files to upload are written."""
         return self.output / "data"
 
     def job(self, name: str, pipeline: FateFlowPipeline) -> JobResult:
-        """Run a pipeline as a job of that name; returns its result."""
         site, told = self.guest, partial(self.progress, name)
         self.results[name] = run_job(pipeline, site.address, told, home=site.home, stop=self.stop)
         return self.results[name]
 
     def together(self, *works: Callable[[], object]) -> list:
-        """Do several things at once that need nothing of each other; returns what each of them does.
-
-        Where one fails, or the user interrupts, the others' jobs are stopped.
-        """
+        """Do at once several things that need nothing of each other; where one fails, or the user interrupts, jobs are
+        stopped."""
         with ThreadPoolExecutor(len(works)) as threads:
             futures = [threads.submit(work) for work in works]
             try:
@@ -141,7 +135,6 @@ class Run:
         return [each.result() for each in futures]
 
     def tasks(self) -> list[dict[str, Any]]:
-        """The result's list of tasks and their seconds."""
         return [
             {"job": name, "task": task, "seconds": spent}
             for name in JOB_NAMES
@@ -149,7 +142,6 @@ class Run:
         ]
 
     def summary(self, result: JobResult) -> dict[str, Any]:
-        """What the training said of itself at the guest."""
         metrics = task_metrics(self.guest.address, result.job_id, "guest", self.parties.guest, TASK)
         return next(record["data"] for record in metrics if record["name"] == "summary")
 
@@ -228,7 +220,6 @@ def upload_data(run: Run) -> dict[str, Any]:
 
 
 def upload(run: Run, table: str, file: str) -> None:
-    """Upload one of the files to the server of its party."""
     guests = file.rpartition("/")[2].startswith("guest")
     site = run.guest if guests else run.host
     name = UPLOAD.format(table)
@@ -256,7 +247,6 @@ class Trained:
 
 
 def train_and_predict(run: Run, name: str, plan: TrainingPlan) -> Trained:
-    """Train, deploy, predict the held-out part."""
     pipeline = training_pipeline(plan)
     training = run.job(f"train {name}", pipeline)
     prediction = run.job(f"predict {name}", prediction_pipeline(pipeline, run.parties, HELD_OUT))
@@ -285,12 +275,8 @@ def federated_model(title: str, trained: Trained) -> dict[str, Any]:
 
 
 def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
-    """What the guest reaches without a host, on the same flipped labels, and the seconds that the fit took.
-
-    It is scikit-learn's logistic regression with its default penalty.
-    """
-    from sklearn.linear_model import LogisticRegression
-
+    """What scikit-learn's logistic regression reaches without a host on the same flips, and the seconds that it
+    took."""
     begin = time.monotonic()
     features = trained.model["data"]["estimator"]["header"]
     rows, held_out = (table[features].astype(float) for table in (trained.training_table, trained.held_out_table))
@@ -309,10 +295,8 @@ def guest_alone(trained: Trained) -> tuple[dict[str, Any], float]:
 
 
 def training_figures(summary: dict[str, Any]) -> list:
-    """What the private model's guest sees of it without true labels: measures on the flips, and what they are corrected to.
-
-    A summary has numbers too small for the board as text.
-    """
+    """What the private model's guest sees of it without true labels; a summary has numbers too small for the board as
+    text."""
     rows = figures.TRAINING_ROWS
     return [
         {
@@ -328,10 +312,8 @@ def training_figures(summary: dict[str, Any]) -> list:
 
 
 def guarantees(protocol: Protocol, epsilon: float) -> list:
-    """Epsilon per observer of a training without noise on labels flipped at ``epsilon``, as the component declares it.
-
-    The note of a line is what the observer sees of the protocol that ran.
-    """
+    """Epsilon per observer of a training on labels flipped at ``epsilon``; notes are what observers see of the
+    protocol."""
     promised = {(promise.event, promise.unit): promise for promise in component_guarantee(COMPONENT).promises}
     kept = ((promised["RandomizedResponse", "label"], epsilon), (promised["NotPrivate", "record"], "infinity"))
     return [

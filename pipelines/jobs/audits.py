@@ -2,10 +2,10 @@
 
 - ``label_flip``: canaries are labels. The flips that the job released are in the party's own ledger, and the auditor
   guesses every coin as the flip reads. The control reads the labels as they were planted.
-- ``dp_homo_nn``: canaries are records. The auditor guesses those of the largest losses under the released model as absent: a
-  model that memorised its records fits each of them, and by chance half of all others. The control is the same attack on a model of the same architecture that was fitted without
-  any privacy to the canaries that were present.
-- ``dp_homo_gbdt``: the same. The control has the splits that were released, and leaves that were fitted without any privacy.
+- ``dp_homo_nn``: canaries are records. Those of the largest losses under the released model are guessed as absent: a model
+  that memorised its records fits each of them, and by chance half of all others. The control attacks a model of the same
+  architecture that was fitted without any privacy to the canaries that were present.
+- ``dp_homo_gbdt``: the same. The control has the released splits, and leaves that were fitted without any privacy.
 
 What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
 """
@@ -24,7 +24,7 @@ import numpy as np
 from fate_dp.components.common.charges import PartyHome
 from fate_dp.privacy import LedgerUnavailable
 from fate_dp.privacy.auditing.bounds import guess_coins
-from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of, void
+from fate_dp.privacy.auditing.certificate import Certificate, Claim, hash_of
 from fate_dp.privacy.auditing.one_run import OneRun
 from fate_dp.privacy.events import REPLACE_ONE
 from fate_dp.privacy.labels.flips import canonical_label, record_tags
@@ -69,7 +69,7 @@ class AuditRequest:
             )
         else:
             claim = self.claim(entry)
-        return void(claim, self.confidence, blocker)
+        return Certificate(claim, self.confidence, blocker=blocker)
 
     def claim(self, entry: dict[str, Any]) -> Claim:
         """What a line of the ledger claims of this job."""
@@ -102,17 +102,14 @@ def audit_job(asked: AuditRequest) -> list[Certificate]:
     ]
 
 
-def _is_training(entry: dict[str, Any]) -> bool:
-    return str(entry["parameters"].get("purpose", "")).startswith((NETWORKS, TREES))
-
-
 def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) -> Certificate:
     if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
         return asked.void(
             "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
         )
     is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
-    if not is_flip and not _is_training(entry):
+    purpose = str(entry["parameters"].get("purpose", ""))
+    if not is_flip and not purpose.startswith((NETWORKS, TREES)):
         return asked.void(
             "Canaries audit flips and trainings of dp_homo_nn and dp_homo_gbdt; this line is neither.", entry
         )
@@ -195,10 +192,8 @@ def losses_of_network(document: dict[str, Any], canaries: Canaries, home: PartyH
 
 
 def losses_of_trees(document: dict[str, Any], canaries: Canaries, home: PartyHome) -> tuple[np.ndarray, np.ndarray]:
-    """The same of dp_homo_gbdt: the control has the released splits, with values of leaves that nothing protects.
-
-    Its values are those of ridge regression on the canaries that were present, in the leaves of all trees.
-    """
+    """The same of dp_homo_gbdt: the control has the released splits, and in the leaves values of ridge regression on
+    the canaries that were present, which nothing protects."""
     from fate_dp.components.dp_homo_gbdt.boosting import scores_of
     from fate_dp.components.dp_homo_gbdt.model import model_of
 

@@ -23,6 +23,7 @@ from fate_dp.privacy.auditing.games import fair_coins
 from fate_dp.privacy.events import Word
 from fate_dp.privacy.labels.flips import canonical_label
 from fate_dp.privacy.ledger.policy import check_source
+from fate_dp.privacy.mechanisms.sampling import random_permutation
 from fate_dp.privacy.noise.stream import Rng, open_stream, uniform_below
 from fate_dp.privacy.private_files import CANARIES_FOLDER, atomic_write, publish_if_absent
 from fate_dp.privacy.validation import InvalidArgument, one_of, whole
@@ -58,11 +59,11 @@ class Canaries:
     ids: tuple[str, ...]
     coins: tuple[int, ...]
     classes: tuple[str, str]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[float, ...], ...]
     labels: tuple[str, ...]
     table: str
     planted: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[float, ...], ...] = ()
 
     @property
     def table_name(self) -> str:
@@ -92,10 +93,8 @@ def file_of(home: Path, table: str) -> Path:
 
 
 def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = None) -> Canaries:
-    """Write the table with canaries, and keep them in the party's home; raises `InvalidArgument` before anything is written.
-
-    Coins come from ``rng``, None for the operating system's entropy.
-    """
+    """Write the table with canaries, and keep them in the party's home; coins come from ``rng``, None for the system's
+    entropy. Raises `InvalidArgument` before anything is written."""
     check_source(planting.source)
     one_of("kind", planting.kind, tuple(Kind))
     whole("count", planting.count, MIN_CANARIES)
@@ -109,7 +108,7 @@ def plant(parties_folder: Path, party_id: str, planting: Planting, rng: Rng = No
     make = _label_canaries if planting.kind == Kind.LABELS else _record_canaries
     changed, found = make(table, planting, label, open_stream(rng))
     atomic_write(planting.out, changed.to_csv(index=False))
-    canaries = Canaries(**found, source=planting.source, table=before, planted=hash_of(planting.out))
+    canaries = Canaries(str(planting.kind), planting.source, **found, table=before, planted=hash_of(planting.out))
     publish_if_absent(kept, json.dumps({"schema": SCHEMA, **asdict(canaries)}).encode())
     return canaries
 
@@ -124,12 +123,9 @@ def _label_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tup
     changed = table.copy()
     changed.loc[places, label] = labels
     return changed, {
-        "kind": str(Kind.LABELS),
         "ids": tuple(table[planting.meta.id_name].iloc[places]),
         "coins": tuple(coins.tolist()),
         "classes": classes,
-        "columns": (),
-        "rows": (),
         "labels": tuple(labels),
     }
 
@@ -149,7 +145,6 @@ def _record_canaries(table: Any, planting: Planting, label: str, rng: Rng) -> tu
     # In a secret order: a position would tell canaries from people.
     changed = changed.iloc[_places(len(changed), len(changed), rng)]
     return changed, {
-        "kind": str(Kind.RECORDS),
         "ids": tuple(ids),
         "coins": tuple(coins.tolist()),
         "classes": classes,
@@ -169,8 +164,6 @@ def _drawn(limits: tuple[float, float], count: int, rng: Rng) -> list[str]:
 
 def _places(records: int, count: int, rng: Rng) -> np.ndarray:
     """``count`` different places of a table, in a secret order."""
-    from fate_dp.privacy.mechanisms.sampling import random_permutation
-
     return random_permutation(records, rng)[:count]
 
 

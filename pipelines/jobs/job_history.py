@@ -21,14 +21,10 @@ THIS = "this one"
 
 
 def history_of(disclosure: Disclosure, folder: AnyPath, address: FlowAddress | None) -> tuple[list[str], bool]:
-    """Sentences on a job's tables: what the ledgers say, and what parties saw in several jobs; and whether one saw everything before.
+    """What the ledgers below ``folder`` and earlier jobs say of a job's tables, and whether one of those jobs leaked.
 
-    Args:
-        folder: Where the parties' homes lie.
-        address: The FATE-Flow that ran these jobs; None where none answers, and then nothing but totals is told.
-
-    Raises:
-        LedgerUnavailable: A ledger cannot be read; what is not told might have been spent.
+    Without an ``address``, the FATE-Flow that ran the jobs, only totals are told. Raises LedgerUnavailable where a
+    ledger cannot be read: what is not told might have been spent.
     """
     found: list[str] = []
     seen: dict[str, list[Sight] | None] = {}

@@ -77,10 +77,8 @@ def _ledger_at(home: PartyHome, delta: float) -> dict[str, Any]:
 
 
 def _budgets(home: PartyHome, totals: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What may still be spent where something was: what everybody together saw, at the delta of its cap.
-
-    Replace-one totals only: all events count there, and caps are checked against them. Infinite ones are outside caps.
-    """
+    """What everybody together may still see, at the delta of the cap: finite replace-one totals, against which caps are
+    checked."""
     budgets, ledger, policy = [], home.ledger, home.policy
     for line in totals:
         if line["relation"] != REPLACE_ONE or line["observer"] != EVERYBODY:
@@ -156,10 +154,8 @@ def declare_public(parties_folder: AnyPath, party_id: str, source: str, csv_file
 
 
 def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str | None:
-    """One sentence where a declared label source will be asked for by no job, as far as the ledgers here tell.
-
-    Sources count where a party is the guest of a job, and has the table.
-    """
+    """One sentence where no job will ask for a declared label source, as far as the ledgers here tell; sources count
+    where a party is the guest of a job, and has the table."""
     table, homes = source.rpartition("/")[0], homes_of(parties_folder)
     read = {reader: home.ledger.tables().values() for reader, home in homes.items() if has_ledger(home)}
     readers = [reader for reader, tables in read.items() if any(table in names for names in tables)]

@@ -10,20 +10,24 @@ and Viswanath 2016), memoised as ``label_flip`` does it.
 both relations. Assumed, and not proved here: clients are honest but curious and draw real Poisson batches whose sizes
 stay secret, the mean is taken with the public normaliser ``expected_batch``, and other clients see the mean only.
 Numbers hold for continuous noise; what a grid adds is charged by the mechanism's event when it runs.
-
-Fields are named as the flags of ``fate-dp plan``, and so are they in refusals.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier, subsampled_gaussian_epsilon
+from fate_dp.privacy.accounting.secure_sum import noise_share_sigma
+from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS
+from fate_dp.privacy.labels import choice as label_choice
 from fate_dp.privacy.ledger.policy import Policy
-from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_finite, one_of, whole, within
+from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
+from fate_dp.privacy.validation import DEFAULT_DELTA, InvalidArgument, is_finite, one_of, strictly_within, whole, within
 
 # Where a budget holds more runs than this, the exact count answers no question that anybody has.
 MAX_RUNS = 100
@@ -59,10 +63,8 @@ def _flag(name: str) -> str:
 
 @dataclass(frozen=True)
 class LabelPlanRequest:
-    """What is asked about flipping labels, under the names of the flags of ``fate-dp plan labels``.
-
-    ``spent`` is what was spent of the cap before, None where no ledger was asked; ``delta`` is of noise in place of flips.
-    """
+    """What is asked about flipping labels, under the names of the flags of ``fate-dp plan labels``. ``spent`` of the
+    cap was spent before, None where no ledger was asked; ``delta`` is of noise in place of flips."""
 
     records: int
     epsilon: float
@@ -84,22 +86,19 @@ class LabelPlanRequest:
         _check_positive(self, "epsilon")
         check_whole("classes", self.classes, 2)
         _check_positive(self, "cap")
-        if self.prior is not None and (not is_finite(self.prior) or not 0 < self.prior < 1):
-            raise InvalidArgument.of("--prior", self.prior, "greater than 0 and less than 1")
+        if self.prior is not None:
+            strictly_within("--prior", self.prior, 0, 1, "greater than 0 and less than 1")
         if self.columns is not None:
             check_whole("columns", self.columns, 1)
         check_whole("models", self.models, 1)
-        if not is_finite(self.delta) or not 0 < self.delta < 1:
-            raise InvalidArgument.of("--delta", self.delta, "greater than 0 and less than 1")
+        strictly_within("--delta", self.delta, 0, 1, "greater than 0 and less than 1")
 
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`.
-
-    ``largest_size`` counts columns times models up to which noise has the smaller variance; ``noise_over_flips`` is the ratio
-    of the variances at the columns and models that were asked for, None where none were.
-    """
+    """Flips and noise on sums of labels at one epsilon: see `fate_dp.privacy.labels.choice`. Noise has the smaller
+    variance up to ``largest_size`` columns times models; ``noise_over_flips`` is the ratio at those that were asked
+    for, None without."""
 
     epsilon: float
     variance_of_flips: float
@@ -209,10 +208,8 @@ class TrustRow:
 
 @dataclass(frozen=True)
 class ShuffledPure:
-    """``messages`` pure ``epsilon0``-LDP messages, shuffled: epsilon of one round and of all; replace-one.
-
-    Of more than ``MAX_MESSAGES`` only so many are counted, which is the safe side.
-    """
+    """``messages`` pure ``epsilon0``-LDP messages, shuffled, at most ``MAX_MESSAGES`` of them: epsilons of one round
+    and of all; replace-one."""
 
     sender: str
     messages: int
@@ -233,9 +230,6 @@ class TrainingPlan:
 
 def plan_labels(request: LabelPlanRequest) -> LabelPlan:
     """What flipping these labels at this epsilon tells, costs, and leaves of the cap."""
-    from fate_dp.privacy.labels.choice import crossover
-    from fate_dp.privacy.mechanisms.randomized_response import flip_probability, keep_probability
-
     epsilon, others = request.epsilon, request.classes - 1
     prior = 1 / request.classes if request.prior is None else request.prior
     keep, flip = keep_probability(epsilon, request.classes), flip_probability(epsilon, request.classes)
@@ -260,15 +254,13 @@ def plan_labels(request: LabelPlanRequest) -> LabelPlan:
         releases=releases,
         left_after_one=max(0.0, request.left - epsilon) if releases else request.left,
         choices=tuple(_choice(request, each) for each in sorted({*COMPARED, epsilon})) if request.classes == 2 else (),
-        crossover=crossover(request.records, request.columns, request.models, request.delta)
+        crossover=label_choice.crossover(request.records, request.columns, request.models, request.delta)
         if request.columns is not None and request.classes == 2
         else None,
     )
 
 
 def _choice(request: LabelPlanRequest, epsilon: float) -> LabelChoice:
-    from fate_dp.privacy.labels import choice as label_choice
-
     records, columns, delta = request.records, request.columns, request.delta
     return LabelChoice(
         epsilon,
@@ -283,9 +275,6 @@ def plan_training(
     request: TrainingPlanRequest, progress: Callable[[str], None] = lambda sentence: None
 ) -> TrainingPlan:
     """Noise, guarantees and runs of the three trust models with the same clients and the same model."""
-    from fate_dp.privacy.accounting.calibration import calibrate_noise_multiplier, subsampled_gaussian_epsilon
-    from fate_dp.privacy.accounting.secure_sum import noise_share_sigma
-
     rate, rounds, delta = request.sampling_probability, request.rounds, request.delta
 
     def epsilon(multiplier: float, relation: str, runs: int = 1) -> float:
@@ -303,7 +292,8 @@ def plan_training(
     progress("Counting the runs that the budget holds")
     runs, cap = None, request.cap_epsilon
     if cap is not None:
-        runs = _largest(lambda count: epsilon(multiplier, request.relation, count) <= cap, request.most_runs)
+        counts = range(1, request.most_runs + 1)
+        runs = bisect_right(counts, cap, key=lambda count: epsilon(multiplier, request.relation, count))
     share = noise_share_sigma(multiplier, request.clip, request.clients, request.max_dropouts)
     rows = []
     for aggregation, client_sigma, of_clients in (
@@ -322,21 +312,7 @@ def plan_training(
     return TrainingPlan(request, multiplier, tuple(rows), shuffled)
 
 
-def _largest(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number up to ``most`` that fits, where all smaller ones do; 0 where none does."""
-    found, too_many = 0, 1
-    while too_many <= most and fits(too_many):
-        found, too_many = too_many, 2 * too_many
-    too_many = min(too_many, most + 1)
-    while too_many - found > 1:
-        middle = (found + too_many) // 2
-        found, too_many = (middle, too_many) if fits(middle) else (found, middle)
-    return found
-
-
 def _shuffled(request: TrainingPlanRequest, sender: str, messages: int) -> ShuffledPure:
-    from fate_dp.privacy.accounting.shuffling import shuffle_composition_epsilon, shuffle_epsilon
-
     epsilon0, delta = request.epsilon0, request.delta
     one = shuffle_epsilon(epsilon0, messages, delta, "any")
     every = shuffle_composition_epsilon(epsilon0, messages, request.rounds, delta, "any")

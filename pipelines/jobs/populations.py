@@ -53,14 +53,13 @@ def number_rows(ids: Iterable[str]) -> bool:
 
 
 def settled(home: PartyHome, table: str, named: str | None, numbers: bool) -> str:
-    """The population of a table, ``namespace/name``, at a party: what is ``named``, else what was said before, else that of all.
+    """The population of a table, ``namespace/name``, at a party: what is ``named``, else what was said before, else
+    that of all.
 
-    Ids that merely number rows (``numbers``) separate nothing by themselves: the same people, saved twice, would have two
-    budgets. The first job settles it, since records must not get away from what was counted of them. A table that was
-    read before anybody said whom its ids name counted in the default one.
+    Ids that merely number rows (``numbers``) separate nothing: the same people, saved twice, would have two budgets.
+    The first job settles it. A table that was read before anybody said whom its ids name counted in the default one.
 
-    Raises:
-        InvalidPolicy: Another one is named after the first job, or the ids are row numbers no more.
+    Raises InvalidPolicy where another one is named after the first job, or the ids are row numbers no more.
     """
     was_read = has_ledger(home) and any(table in tables for tables in home.ledger.tables().values())
     known = home.policy.tables.get(table, TableFacts()).population or (RECORDS if was_read else None)
@@ -81,10 +80,8 @@ def settled(home: PartyHome, table: str, named: str | None, numbers: bool) -> st
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose table an upload is; ``tell`` is called with each sentence for the operator, ``command`` is what uploaded it.
-
-    Without a ``party`` it is the server's, or that of all parties where the server plays several.
-    """
+    """Whose table an upload is: that of all parties that the server plays, unless a ``party`` is given. ``tell`` is
+    called with each sentence for the operator, ``command`` is what uploaded it."""
 
     party: str | None = None
     tell: Callable[[str], None] = lambda sentence: None
@@ -112,10 +109,8 @@ class Owner:
 
 
 def keep_blanks(home: PartyHome, ids: Collection[str], written_ids: Collection[str]) -> None:
-    """Let records that the ledger knows by ids with blanks, of before ids were trimmed, be the same ones without them.
-
-    That is asked of the ids as the file has them, and with one blank at either end, which somebody may have cut off by hand.
-    """
+    """Let records that the ledger knows by ids with blanks, of before ids were trimmed, be the same ones without them:
+    as the file has them, and with one blank at either end, which somebody may have cut off by hand."""
     if not has_ledger(home) or home.ledger.blanks() is None:
         return
     # Not the key of the home, which is to know what is found here.
@@ -133,10 +128,9 @@ def declare_table(
 ) -> str:
     """Set the caps of a table before its first job: its caps and population in the policy, its records in the ledger.
 
-    A job may leave columns away or take some rows. The ledger knows the table by its records then, as soon as it has
-    seen them; here it sees them before anybody can ask for less. ``name`` is what the file is uploaded as, None where its
-    ids may name anybody. Returns the dataset's name in the ledger; raises InvalidPolicy or
-    InvalidArgument, of the file, before any cap is declared.
+    A job may leave columns or rows away; the ledger then knows the table by its records. ``name`` is what the file is
+    uploaded as, None where its ids may name anybody. Returns the dataset's name in the ledger; raises InvalidPolicy or
+    InvalidArgument before any cap is declared.
     """
     table = read_csv_file(csv_file, meta)
     columns, ids, facts = table.features, table.ids.tolist(), table.meta.facts

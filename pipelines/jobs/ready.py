@@ -1,7 +1,5 @@
 """What pipelines are made of, and the demo's; `examples/pipelines.py` makes those of the other jobs in conf/ of it.
-
-*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares.
-"""
+*Vertical*: guest and host have different columns of the same records, joined by PSI or as shares."""
 
 from __future__ import annotations
 
@@ -54,9 +52,6 @@ class Tables:
         return f"{self.namespace}/{self.guest}/{column}"
 
 
-# What all of them share.
-
-
 def new_pipeline(parties: Members) -> FateFlowPipeline:
     """An empty pipeline of these parties."""
     from fate_client.pipeline import FateFlowPipeline
@@ -85,16 +80,12 @@ def evaluation(parties: Members, *scored: object, kind: str = "binary") -> Evalu
     )
 
 
-# Vertical: label-private logistic regression, and the baseline without privacy.
-
-
 @dataclass(frozen=True)
 class TrainingPlan:
     """What to train: epsilon None means no flips, on labels that the guest's operator declared public.
 
-    ``training`` are further parameters of the client that trains, ``alignment`` those of `clients.Align` where records
-    are joined as shares. With ``train_scores`` the training rows' scores are evaluated, against the labels that were
-    trained on.
+    ``training`` and ``alignment`` are further parameters of the client that trains and of `clients.Align`. With
+    ``train_scores`` the training rows' scores are evaluated, against the labels that were trained on.
     """
 
     parties: Parties

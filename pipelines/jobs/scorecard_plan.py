@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fate_dp.components.dp_binning.own_columns import quantile_charges
 from fate_dp.components.dp_binning.settings import LAPLACE
 from fate_dp.components.dp_scorecard.settings import TrainSettings
 from fate_dp.components.protocols.bin_rules import QuantileBins
@@ -35,12 +36,9 @@ OBSERVERS = ("host", "model")
 class CardRequest:
     """What is asked, in public numbers.
 
-    Attributes:
-        epsilon, delta: of each party's part of a record, nats, replace-one; of bins, card and folds together.
-        bins: of each column, on average.
-        folds: trainings beside the card's own, with noise of their own.
-        guest_quantiles, host_quantiles: bins of each column that is cut at private quantiles.
-        event_share: of the label 1, for standard errors.
+    ``epsilon`` and ``delta`` are of each party's part of a record, nats, replace-one, for bins, card and folds
+    together. Columns have so many ``bins`` on average, those of ``guest_quantiles`` and ``host_quantiles`` at private
+    quantiles. ``folds`` are trainings with noise of their own; ``event_share`` of the label 1 is for standard errors.
     """
 
     records: int
@@ -130,8 +128,6 @@ def plan_scorecard(request: CardRequest) -> CardPlan:
 
 def charges_of(request: CardRequest, at: int, bins_epsilon: float, epsilon: float) -> list[tuple[Event, int]]:
     """What the ledger of guest (0) or host (1) will be charged for bins, card and folds."""
-    from fate_dp.components.dp_binning.own_columns import quantile_charges
-
     cut = (request.guest_quantiles, request.host_quantiles)[at]
     rules = {str(number): QuantileBins(None, bins) for number, bins in enumerate(cut)}
     multiplier = noise_multiplier_for(epsilon, request.delta)

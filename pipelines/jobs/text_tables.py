@@ -100,7 +100,7 @@ NUMBERS: dict[str, Callable[[Any], str]] = {
     "cap": "{:g}".format,
     "seconds": "{:.1f}".format,
     **dict.fromkeys(METRICS, "{:.3f}".format),
-    **dict.fromkeys(("entry_id", "uses", "features", "train", "test"), str),
+    **dict.fromkeys(("entry_id", "rounds", "uses", "features", "train", "test"), str),
 }
 """How the numbers of lines are written by their names; other values are text."""
 
@@ -112,7 +112,6 @@ def table_of(lines: Iterable[dict[str, Any]], columns: dict[str, str]) -> TextTa
 
 
 def _same(*names: str) -> dict[str, str]:
-    """Columns that are headed by the names of their values."""
     return dict(zip(names, names))
 
 
@@ -124,11 +123,8 @@ def table_of_cells(rows: Iterable[dict[str, str]], texts: int = 1) -> TextTable:
 
 
 def named(lines: list[dict[str, Any]], key: str, tables: dict[str, list[str]]) -> list[dict[str, Any]]:
-    """Lines of a ledger with the names of tables in place of those that it has for their datasets.
-
-    Where several datasets were read from the same tables, with other columns perhaps, some letters of the ledger's name
-    tell them apart.
-    """
+    """Lines of a ledger with the names of tables in place of those of their datasets; some letters of the ledger's name
+    tell apart datasets that were read from the same tables."""
     from fate_dp.privacy.ledger.policy import NUMBERED_COLUMNS
 
     dataset = re.compile(NUMBERED_COLUMNS)
@@ -156,17 +152,6 @@ def training_table(result: dict[str, Any]) -> TextTable:
         estimate = estimate_text(line["estimate"], line["standard_error"], line["most_bias"])
         rows.append({"measure": line["measure"], "on flips": f"{line['on_flips']:.3f}", ESTIMATED: estimate})
     return table_of_cells(rows)
-
-
-def observer_table(result: dict[str, Any]) -> TextTable:
-    """What is guaranteed against each observer."""
-    columns = {**_same("observer", "unit", "relation", "epsilon", "delta"), "sees": "note"}
-    return table_of(result["privacy"]["epsilon_per_observer"], columns)
-
-
-def seconds_table(result: dict[str, Any]) -> TextTable:
-    """Seconds of each task."""
-    return table_of(result["seconds"]["tasks"], _same("job", "task", "seconds"))
 
 
 def ledger_table(entries: list[dict[str, Any]]) -> TextTable:
@@ -213,14 +198,17 @@ def print_result(result: dict[str, Any], console: Console) -> None:
     rows = result["models"]["private"]["metrics"]["rows"]
     print_table(console, f"Three models on {rows} held-out records", model_table(result))
     print_table(console, "The private one on its training records", training_table(result))
-    print_table(console, "Epsilon per observer", observer_table(result))
+    columns = {**_same("observer", "unit", "relation", "epsilon", "delta"), "sees": "note"}
+    print_table(console, "Epsilon per observer", table_of(result["privacy"]["epsilon_per_observer"], columns))
     for release in result["privacy"]["score_releases"]:
         print_text(
             console,
             f"Joint scores of the training records of {release['table']} shown to the guest by {release['party']}, over all "
             f"jobs: those of {release['released']} of at most {release['cap']} models.",
         )
-    print_table(console, f"Seconds per task; {result['seconds']['total']:.0f} in all", seconds_table(result))
+    seconds = result["seconds"]
+    lines = table_of(seconds["tasks"], _same("job", "task", "seconds"))
+    print_table(console, f"Seconds per task; {seconds['total']:.0f} in all", lines)
 
 
 def print_ledger(entries_by_party: dict[str, list[dict[str, Any]]], console: Console) -> None:

@@ -34,12 +34,8 @@ SUMMARY = (
 
 @dataclass(frozen=True)
 class Attacked:
-    """One view with what was found in it.
-
-    Attributes:
-        unread: why no attack reads views of this kind; empty where one does.
-        refused: why attacks on views of this kind could not read this one, whole sentences.
-    """
+    """One view with what was found in it; ``unread`` says why no attack reads views of this kind, ``refused`` in whole
+    sentences why attacks on such views could not read this one."""
 
     path: Path
     view: RecordedView

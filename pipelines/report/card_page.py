@@ -27,13 +27,9 @@ MEANING = (
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a page tells beside the model.
-
-    Attributes:
-        figures: measures on held-out ``rows``, with intervals, as text.
-        epsilon: total of each party; 0 where nobody says.
-        categories: {party: {column: texts}} of columns whose categories are numbers of texts.
-    """
+    """What a page tells beside the model: ``figures``, measures on held-out ``rows``, with intervals, as text; the
+    total ``epsilon`` of each party, 0 where nobody says; ``categories``, {party: {column: texts}} of numbers that
+    stand for texts."""
 
     figures: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0

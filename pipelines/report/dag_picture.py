@@ -22,13 +22,8 @@ SWEEPS = 4
 
 @dataclass(frozen=True)
 class Box:
-    """One task as it is drawn.
-
-    Attributes:
-        kind: class of the box in the page's style: ``leak``, ``failed``, ``elsewhere`` or empty.
-        lines: texts below the name.
-        told: all of it, for whoever points at the box or has it read aloud.
-    """
+    """One task as it is drawn: ``kind`` is its class in the page's style (``leak``, ``failed``, ``elsewhere`` or
+    empty), ``lines`` stand below the name, ``told`` is all of it, for whoever points at it or has it read aloud."""
 
     name: str
     kind: str
@@ -51,11 +46,8 @@ class Place:
 
 @dataclass
 class Layout:
-    """Where everything stands: ``layers`` from top to bottom, each from left to right.
-
-    Attributes:
-        reads: names of the tasks that each task reads, every task after those.
-    """
+    """Where everything stands: ``layers`` from top to bottom, each from left to right; ``reads`` names every task after
+    those that it reads."""
 
     reads: Mapping[str, Sequence[str]]
     layers: list[list[Place]] = field(init=False)

@@ -34,10 +34,8 @@ NO_PROMISE = (NO_EVENT, "NotPrivate", "RandomizedResponse")
 
 @dataclass(frozen=True)
 class Promise:
-    """One statement of a component: who is protected from whom, and by what formula (LaTeX).
-
-    ``when`` has settings for which it holds, as of `declaration.Shown`.
-    """
+    """One statement of a component: who is protected from whom, by what formula (LaTeX), and ``when``, as of
+    `declaration.Shown`."""
 
     guarantee: str
     unit: str
@@ -73,11 +71,8 @@ class Protocol:
 
 @dataclass(frozen=True)
 class ComponentGuarantee:
-    """All that the page says about one component; ``protocols`` only of one that has several.
-
-    Promises say what is guaranteed, ``disclosure`` what each party receives, in the words in which FATE's components are
-    described as well.
-    """
+    """All that the page says about one component: ``promises``, and in ``disclosure`` what each party receives;
+    ``protocols`` only of one that has several."""
 
     component: str
     does: str

@@ -24,7 +24,6 @@ WRITTEN = Rules(exact=True)
 
 
 def document_text(report: JobReport) -> str:
-    """The report as JSON, as job_report_schema.json describes it."""
     return json.dumps(json_able(asdict(report)), indent=2, allow_nan=False) + "\n"
 
 
@@ -74,10 +73,8 @@ def checked(report: JobReport, path: Path) -> JobReport:
 
 
 def merged(reports: Sequence[JobReport]) -> JobReport:
-    """One report of what several parties of a job know together; raises InvalidArgument for reports that do not fit.
-
-    Each party appears once: of two reports of one party nobody could say which holds.
-    """
+    """One report of what several parties of a job know together; InvalidArgument for reports that do not fit. Each
+    party appears once: of two reports of one party nobody could say which holds."""
     if len(reports) < 2:
         raise InvalidArgument(
             "A single report has nothing to be joined with; name the JSON files of two or more parties."

@@ -8,7 +8,7 @@ even where one server plays all parties. A report of several parties (`job_docum
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -17,17 +17,19 @@ from typing import Any
 
 from fate_dp.components.common.channels import inputs_from
 from fate_dp.components.common.job_files import JobPlan
-from fate_dp.components.disclosure.tracing import Disclosure, Sight, Walk, trace
+from fate_dp.components.disclosure.declaration import FLIPPED, NO_LABELS
+from fate_dp.components.disclosure.tracing import Disclosure, Labels, Sight, Walk, trace
 from fate_dp.components.disclosure.verdicts import advice, told
+from fate_dp.components.protocols import prediction_frames as lines
 from fate_dp.deploy.flow.client import FlowAddress
+from fate_dp.privacy.labels.noisy_metrics import ACCURACY, AUC, KS
 from fate_dp.privacy.private_files import AnyPath
-from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument
+from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument, is_finite
 
 from ..jobs.flow import connect, fate_version
 from ..jobs.job import ENDED, NoOutput, TaskRecord, logged_failure, query_tasks, raised_sentence, task_metrics
 from ..jobs.job_plans import plan_of_job
 from ..jobs.party_ledgers import has_ledger, home_at
-from .job_figures import Figure, figures_of, losses_of, number_of, summary_of
 from .job_ledger import PartyLedger, ledger_of
 from .job_noise import Noise, noise_of
 
@@ -36,6 +38,27 @@ LOCAL_ROLES = ("guest", "host", "arbiter", "local")
 NEVER_RAN = ("waiting", "ready")
 CHARGED_AT_GUEST = ("label_flip", "label_count")
 """Components that never end well at a guest without a line in its ledger."""
+ROWS = (lines.TRAINING_ROWS, lines.VALIDATION_ROWS, lines.PREDICTED_ROWS, lines.FOLD_ROWS)
+LABELS_OF_SUMMARIES = ("flips", "true labels", "revised labels")
+SUMMARY, EVALUATION, LOSS = "summary", "evaluation", "loss"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measure of one model on some rows, ``on`` which labels.
+
+    ``estimate`` is of the measure on true labels, from the known rate of flips; None where there is none. It errs
+    upwards by ``most_bias`` at most; None where nobody knows, or where it does not.
+    """
+
+    task: str
+    rows: str
+    measure: str
+    on: str
+    value: float
+    estimate: float | None = None
+    standard_error: float | None = None
+    most_bias: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,10 +77,8 @@ class DagTask:
 class Learned:
     """What one observer learned of one owner's asset in one task, as the declaration of its component says.
 
-    Attributes:
-        labels: what the label column held, for labels; empty for anything else.
-        epsilon: of flips, in nats; None for anything else, or where it is unknown.
-        instead: what would have avoided it; empty where nothing is known to.
+    For ``labels``: what their column held, and ``epsilon`` of flips, in nats; empty and None for anything else, or
+    where it is unknown. ``instead`` would have avoided it; empty where nothing is known to.
     """
 
     task: str
@@ -102,10 +123,8 @@ class Learned:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task at one party: what happened, what it logged of itself, and the settings of this party alone.
-
-    ``seconds`` is None where it never ended; ``refusal`` is the sentence that it raised, empty where it raised none.
-    """
+    """One task at one party; ``seconds`` is None where it never ended, ``refusal`` empty where it raised no
+    sentence."""
 
     task: str
     role: str
@@ -138,10 +157,8 @@ class PartyPart:
 class JobReport:
     """A job as one party may know it, or as several did whose reports were joined.
 
-    Attributes:
-        learned: what the parties of ``parts`` saw or showed, in the order of the tasks.
-        unknown: tasks whose component nobody knows; what they showed cannot be told.
-        never_ran: tasks that no party of ``parts`` began.
+    The parties of ``parts`` saw or showed what is ``learned``, in the order of the tasks. Nobody knows the components
+    of the ``unknown`` tasks; tasks that ``never_ran`` were begun by no party of ``parts``.
     """
 
     schema: str
@@ -169,10 +186,8 @@ class JobReport:
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """Which report is wanted: of which job, at which FATE-Flow, of which party (None: the guest), from whose home.
-
-    ``flow_home`` is the folder of an embedded server, which keeps logs of what FATE-Flow lost; None for another one.
-    """
+    """Which report is wanted, of which party (None: the guest), from whose home; ``flow_home`` is the folder of an
+    embedded server, which keeps logs of what FATE-Flow lost."""
 
     address: FlowAddress
     job_id: str
@@ -256,14 +271,15 @@ class Gathering:
             for figure in figures_of(task, metrics, walk.labels_into(task))
         ]
         ledger = self._ledger(runs)
+        # FATE-Flow's times are in milliseconds.
         starts = [row["start_time"] for row in rows if row.get("start_time")]
         ends = [row["end_time"] for row in rows if row.get("end_time")]
+        started = datetime.fromtimestamp(min(starts) / 1000, timezone.utc) if starts else None
         return PartyPart(
             party_id=self.party_id,
             parties=self.parties,
             status=next((row["status"] for row in rows if row["status"] != "success"), "success"),
-            started=moment_of(min(starts)) if starts else "",
-            # In milliseconds.
+            started=started.isoformat(timespec="seconds") if started else "",
             seconds=(max(ends) - min(starts)) / 1000 if starts and ends else None,
             tasks=runs,
             figures=tuple(figures),
@@ -354,6 +370,67 @@ def asked_delta(settings: Iterable[Mapping[str, Any]]) -> float:
     return min((delta for delta in asked if 0 < delta < 1), default=DEFAULT_DELTA)
 
 
-def moment_of(milliseconds: int) -> str:
-    """FATE-Flow's time as ISO text."""
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).isoformat(timespec="seconds")
+# What tasks logged of themselves. A measure on flips looks worse than the model is, so it stands beside its estimate on true
+# labels, where there is one; FATE's Evaluation knows nothing of flips, and labels are followed through the DAG.
+
+
+def summary_of(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """The facts that a task told in its summaries, by name; a cross-validation has one for each fold, the last one counts."""
+    found: dict[str, Any] = {}
+    for record in metrics:
+        if record.get("name") == SUMMARY and isinstance(record.get("data"), dict):
+            found.update(record["data"])
+    return found
+
+
+def losses_of(metrics: list[dict[str, Any]]) -> tuple[float, ...]:
+    logged = [record.get("data") for record in metrics if LOSS in (record.get("type") or "")]
+    points = [point for data in logged for point in (data if isinstance(data, list) else [data])]
+    values = [point.get("metric") if isinstance(point, dict) else point for point in points]
+    return tuple(float(value) for value in values if is_finite(value))
+
+
+def figures_of(task: str, metrics: list[dict[str, Any]], labels: Labels) -> list[Figure]:
+    """All measures that a task logged; ``labels`` is what the label column held that it was given, as the DAG tells."""
+    return [*_told_in_summary(task, summary_of(metrics)), *_evaluated(task, metrics, labels)]
+
+
+def _told_in_summary(task: str, summary: Mapping[str, Any]) -> Iterator[Figure]:
+    for rows in ROWS:
+        for measure in (ACCURACY, AUC, KS):
+            error, bias = (number_of(summary, of(rows, measure)) for of in (lines.standard_error, lines.bias))
+            for which in LABELS_OF_SUMMARIES:
+                value = number_of(summary, lines.on_labels(rows, measure, which))
+                if value is None:
+                    continue
+                estimate = number_of(summary, lines.estimated(rows, measure)) if which == "flips" else None
+                yield Figure(task, rows, measure, which, value, estimate, error, bias)
+
+
+def number_of(summary: Mapping[str, Any], name: str) -> float | None:
+    """A fact as a number; numbers that are too small for the board were logged as text."""
+    try:
+        found = float(summary[name])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found if is_finite(found) else None
+
+
+def _evaluated(task: str, metrics: list[dict[str, Any]], labels: Labels) -> Iterator[Figure]:
+    """What FATE's Evaluation logged: numbers within lists within lists, by model and data set."""
+    on = "flips" if labels.state == FLIPPED else "no labels" if labels.state == NO_LABELS else "labels as they were"
+    for record in metrics:
+        if record.get("name") != EVALUATION or not isinstance(record.get("data"), dict):
+            continue
+        for model, sets in record["data"].items():
+            for name, content in sets.items() if isinstance(sets, dict) else ():
+                for measure, value in _measures(content):
+                    yield Figure(task, f"{model}, {name}", measure, on, value)
+
+
+def _measures(content: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(content, list):
+        for item in content:
+            yield from _measures(item)
+    elif isinstance(content, dict) and isinstance(content.get("metric"), str) and is_finite(content.get("val")):
+        yield content["metric"], float(content["val"])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fate_dp.components.common.charges import PartyHome
 from fate_dp.privacy.ledger.ledger import Ledger
 from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import AnyPath
 
 from ..jobs.table_caps import known_tables, lines_of
 from ..jobs.text_tables import INFINITE, named
-
-if TYPE_CHECKING:
-    from fate_dp.components.common.charges import PartyHome
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
-from fate_dp.privacy.events import Unit
+from fate_dp.components.disclosure.verdicts import capitalized
+from fate_dp.privacy.events import REPLACE_ONE, Unit
 from fate_dp.privacy.ledger.entries import (
     COUNTED_EVENTS,
     NOT_PRIVATE,
@@ -27,7 +29,11 @@ from fate_dp.privacy.ledger.entries import (
 from fate_dp.privacy.mechanisms.local_numbers import piecewise_law
 from fate_dp.privacy.validation import is_finite
 
+from .page import BLUE, GREY, ORANGE, percent, svg_drawing
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .job_ledger import LedgerLine
 
 NOT_KNOWN = "not known"
@@ -47,13 +53,8 @@ SAME = 1e-3
 
 @dataclass(frozen=True)
 class Measured:
-    """What one kind of mechanism gives.
-
-    Attributes:
-        ratio: signal over noise; None where one of the two is not known, or there is no noise.
-        acts: one of `ACTS`.
-        sentence: what the numbers mean.
-    """
+    """What one kind of mechanism gives: ``ratio`` is signal over noise, None where one of the two is not known, or
+    there is no noise; ``acts`` is one of `ACTS`; the ``sentence`` says what the numbers mean."""
 
     noise: str
     signal: str
@@ -64,13 +65,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Noise(Measured):
-    """The same of one ledger line, by its number.
-
-    Attributes:
-        records: how many records the result is of; None where nobody tells.
-        moved: by how many standard deviations of the noise one record, or label, moves the result of one release at most; None
-            for other noise than a sum's.
-    """
+    """The same of one ledger line, by its number, of so many ``records``; None where nobody tells. One record, or
+    label, moves the result of one release by at most ``moved`` standard deviations of the noise; None for other
+    noise than a sum's."""
 
     entry_id: int
     mechanism: str
@@ -241,10 +238,6 @@ def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
     )
 
 
-def _nothing_added(line: LedgerLine, summaries: Summaries) -> Measured:
-    return Measured("none", "exact", None, NONE, f"{line.note[:1].upper()}{line.note[1:]}.")
-
-
 def _always(noise: str, signal: str, acts: str, sentence: str) -> Measure:
     return lambda line, summaries: Measured(noise, signal, None, acts, sentence)
 
@@ -264,6 +257,42 @@ MEASURES: dict[str, Measure] = {
     "Shuffled": _shuffled,
     **dict.fromkeys(("Gaussian", "GroupedGaussian", "PoissonSampledGaussian", "FixedSizeSampledGaussian"), _gaussian),
     **dict.fromkeys(("PureDP", "Laplace"), _laplace),
-    **dict.fromkeys((*COUNTED_EVENTS, NOT_PRIVATE, OVER_SAMPLING, "NotPrivate"), _nothing_added),
+    **dict.fromkeys(
+        (*COUNTED_EVENTS, NOT_PRIVATE, OVER_SAMPLING, "NotPrivate"),
+        lambda line, _: Measured("none", "exact", None, NONE, f"{capitalized(line.note)}."),
+    ),
 }
 """By the mechanism of a ledger line."""
+
+
+def noise_picture(line: LedgerLine, noise: Noise, name: str) -> Markup:
+    """Of noise on a sum its law with and without one record, of any other guarantee how sure an observer may become; nothing
+    where there is no guarantee, or nothing was spent."""
+    moved, epsilon = noise.moved, float(line.epsilon)
+    if moved is None and not 0 < epsilon < math.inf:
+        return Markup("")
+    # An answer is at most so likely under the one value, and at least so unlikely under the other.
+    sure = (1 + (line.delta or 0.0) * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+    told = f"Who held one {line.unit}'s value for a coin toss may be {percent(min(1.0, sure))} sure of it afterwards, at most"
+    if moved is not None:
+        other = "another in its place" if line.relation == REPLACE_ONE else "without it"
+        told = (
+            f"One release with one {line.unit}, and {other}: at most {moved:.3g} standard deviations of the noise apart"
+        )
+
+    def draw(axis: Axes) -> None:
+        axis.set_yticks([])
+        if moved is None:
+            axis.barh([0, 0], [0.5, min(1.0, sure) - 0.5], left=[0, 0.5], color=[GREY, ORANGE])
+            axis.set_xticks([0, 0.5, 1], ["0 %", "50 %, a coin toss", "100 %"])
+            return
+        at = np.linspace(-4, 4 + moved, 161)
+        for middle, color, style in ((0.0, GREY, "--"), (moved, BLUE, "-")):
+            away = np.abs(at - middle)
+            law = np.exp(-math.sqrt(2) * away) if noise.mechanism in ("PureDP", "Laplace") else np.exp(-(away**2) / 2)
+            axis.plot(at, law, color=color, linestyle=style)
+            axis.fill_between(at, law, color=color, alpha=0.15, linewidth=0)
+        axis.set_xlabel("standard deviations of the noise")
+
+    drawing = svg_drawing(f"noise-{name}", told, (4.6, 0.9 if moved is None else 1.5), draw)
+    return Markup("<figure>{}<figcaption>{}.</figcaption></figure>").format(drawing, told)

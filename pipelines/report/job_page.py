@@ -9,8 +9,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fate_dp.components.disclosure.declaration import FEATURES, LABELS, PRIVATE, SOME, TRUE
-from fate_dp.components.disclosure.verdicts import FORM_NAMES, capitalized
+from fate_dp.components.disclosure.declaration import (
+    ASSETS,
+    EVERY,
+    FEATURES,
+    FLIPPED,
+    LABELS,
+    NOTHING,
+    PRIVATE,
+    SOME,
+    SUMS,
+    TRUE,
+)
+from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, NAMES, capitalized
 from fate_dp.components.protocols.prediction_frames import TRAINING_ROWS
 from fate_dp.privacy.ledger.entries import RANDOMIZED_RESPONSE
 from fate_dp.privacy.private_files import atomic_write
@@ -19,11 +30,9 @@ from fate_dp.privacy.validation import InvalidArgument
 from ..jobs.text_tables import CAP_COLUMNS, ESTIMATED, TextTable, epsilon_text, estimate_text, table_of, total_notes
 from .dag_picture import Box, dag_svg
 from .job_documents import document_text
-from .job_facts import NEVER_RAN, DagTask, JobReport, Learned, PartyPart, TaskRun
-from .job_figures import Figure
+from .job_facts import NEVER_RAN, DagTask, Figure, JobReport, Learned, PartyPart, TaskRun
 from .job_ledger import Cap, Told
-from .matrix import Matrix, badge, strength
-from .noise_picture import noise_picture
+from .job_noise import noise_picture
 from .page import SERIES, draw_losses, moment, render, svg_drawing
 
 if TYPE_CHECKING:
@@ -105,13 +114,11 @@ def report_html(report: JobReport) -> str:
 
 
 def names_of(parties: Iterable[str]) -> str:
-    """Several names as text."""
     *first, last = parties
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def summary(report: JobReport) -> str:
-    """What ran, how it ended and whether anything leaked, in one paragraph."""
     statuses = {part.status for part in report.parts}
     ended = next(iter(statuses)) if len(statuses) == 1 else names_of(sorted(statuses))
     longest = max((part.seconds or 0.0 for part in report.parts), default=0.0)
@@ -170,7 +177,6 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
 
 
 def picture(report: JobReport) -> Markup:
-    """The DAG with what this report knows of every task."""
     runs: dict[str, list[TaskRun]] = {}
     for part in report.parts:
         for run in part.tasks:
@@ -182,7 +188,6 @@ def picture(report: JobReport) -> Markup:
 
 
 def box_of(task: DagTask, runs: list[TaskRun], leaks: bool) -> Box:
-    """A task's box: leaking, failed, or not of this report's parties."""
     status = next((run.status for run in runs if run.status != "success"), "success" if runs else "")
     longest = max((run.seconds for run in runs if run.seconds is not None), default=None)
     spent = f"{longest:.1f} s" if longest is not None else ""
@@ -242,7 +247,6 @@ def item_of(before: str, after: str, ways: tuple[str, ...], found: list[list[Lea
 
 
 def ways_of(learned: list[Learned]) -> tuple[str, ...]:
-    """In which ways something was learned, each with the tasks and the evidence."""
     tasks: dict[str, dict[str, None]] = {}
     for each in learned:
         evidence = ", ".join((*each.evidence, each.attack) if each.attack else each.evidence)
@@ -252,7 +256,6 @@ def ways_of(learned: list[Learned]) -> tuple[str, ...]:
 
 
 def tasks_table(report: JobReport) -> TextTable:
-    """All tasks with their parties, and how they ended as far as this report knows."""
     ended: dict[str, list[str]] = {}
     for part in report.parts:
         for run in part.tasks:
@@ -318,12 +321,10 @@ def line_table(part: PartyPart) -> TextTable:
         # As people read it: of randomized_response or PoissonSampledGaussian its words.
         line["mechanism"] = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", line["mechanism"].replace("_", " "))
         line["records"] = line["records"] or int(line.get("found") or 0)
-    table = table_of(lines, {"no.": "entry_id", **dict(zip(names, names)), "acts": "acts"})
-    return TextTable(table.headings, table.rows, table.numeric | {"rounds"})
+    return table_of(lines, {"no.": "entry_id", **dict(zip(names, names))})
 
 
 def cap_table(caps: Iterable[Cap]) -> TextTable:
-    """What may still be spent."""
     return table_of(map(asdict, caps), CAP_COLUMNS)
 
 
@@ -373,7 +374,6 @@ def loss_figure(report: JobReport) -> Markup | None:
 
 
 def settings_table(report: JobReport) -> TextTable:
-    """The settings that ran: those of all parties, and those of the report's parties alone."""
     rows = [(task.name, "all", shown_settings(task.settings)) for task in report.tasks if task.settings]
     rows += [
         (run.task, f"{run.role} {part.party_id}", shown_settings(run.settings))
@@ -395,7 +395,6 @@ def shown_value(value: Any) -> str:
 
 
 def summaries(report: JobReport) -> Iterator[tuple[str, TextTable]]:
-    """What each task said of itself."""
     for part in report.parts:
         for run in part.tasks:
             if run.summary:
@@ -404,10 +403,70 @@ def summaries(report: JobReport) -> Iterator[tuple[str, TextTable]]:
 
 
 def versions_table(report: JobReport) -> TextTable:
-    """Which programs wrote the parts and ran the tasks."""
     rows = []
     for part in report.parts:
         providers = sorted({run.provider for run in part.tasks if run.provider})
         told = [f"{name} {number}" for name, number in part.versions.items()]
         rows.append((names_of(part.parties), ", ".join(told), ", ".join(providers) or NO_NUMBER))
     return TextTable(("party", "report written with", "provider of the tasks"), tuple(rows))
+
+
+# Who learned how much of which asset: a row for each observer and a column for each kind of asset.
+
+LEAK, WITH_NOISE = ("fails", "LEAK: every record"), ("holds", "aggregates with noise")
+KINDS = {EVERY: "open", SOME: "open", SUMS: "sums", NOTHING: "nothing"}
+BADGES = [LEAK, *((kind, DEGREES[learns]) for learns, kind in KINDS.items())]
+BADGES.insert(-1, WITH_NOISE)
+"""How what an observer learns is marked: what chooses the colour, and how much in words; the most comes first."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The most that one observer learned of one owner's asset: what chooses its colour, how much, and of what."""
+
+    kind: str
+    degree: str
+    of: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``assets`` head the columns; ``rows`` are observers, each with its cells for each asset, none where it received nothing."""
+
+    assets: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[Cell, ...], ...]], ...]
+
+    @classmethod
+    def of(cls, learned: Iterable[Learned], parties: Iterable[str]) -> Matrix:
+        """Of all statements about what was learned; ``parties`` have a row even where they learned nothing."""
+        most: dict[tuple[str, str, str], Cell] = {}
+        for each in sorted(learned, key=strength):
+            most.setdefault((each.observer, each.what, whose(each)), Cell(*badge(each), whose(each)))
+        assets = [asset for asset in ASSETS if any(what == asset for _, what, _ in most)]
+
+        def cells(observer: str, asset: str) -> tuple[Cell, ...]:
+            return tuple(cell for (who, what, _), cell in most.items() if (who, what) == (observer, asset))
+
+        observers = dict.fromkeys([*parties, *sorted(observer for observer, _, _ in most)])
+        rows = ((observer, tuple(cells(observer, asset) for asset in assets)) for observer in observers)
+        return cls(tuple(NAMES.get(asset, asset) for asset in assets), tuple(rows))
+
+
+def strength(each: Learned) -> int:
+    """Leaks come first, then by how much is learned; aggregates with noise say less than exact ones."""
+    return BADGES.index(badge(each))
+
+
+def badge(each: Learned) -> tuple[str, str]:
+    if each.leaks:
+        return LEAK
+    return WITH_NOISE if each.learns == SUMS and each.form == PRIVATE else (KINDS[each.learns], DEGREES[each.learns])
+
+
+def whose(each: Learned) -> str:
+    """Whose asset, and which of its labels."""
+    if each.what != LABELS:
+        return f"of {each.owner}"
+    if each.labels != FLIPPED:
+        return f"true ones of {each.owner}"
+    return f"flipped ones of {each.owner}" + ("" if each.epsilon is None else f", epsilon {each.epsilon:g}")

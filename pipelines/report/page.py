@@ -74,10 +74,8 @@ SETTINGS = {
 def svg_drawing(
     name: str, description: str, size: tuple[float, float], draw: Callable[[Any], None], columns: int = 1
 ) -> Markup:
-    """An `<svg>` element of `size` inches at 72 pixels each. `name` is unique on its page: it keeps ids apart.
-
-    `draw` gets the axis, or where there are several `columns` all axes, and draws on them.
-    """
+    """An `<svg>` element of `size` inches at 72 pixels each; the `name`, unique on its page, keeps ids apart. `draw`
+    gets the axis, or all axes where there are several `columns`."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -97,7 +95,6 @@ def svg_drawing(
 
 
 def draw_losses(axis: Axes, losses: Sequence[float], **style: Any) -> None:
-    """The curve of one model's loss per epoch."""
     axis.plot(range(1, len(losses) + 1), losses, **style)
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     axis.set_xlabel("epoch")

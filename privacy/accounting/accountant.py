@@ -62,10 +62,6 @@ class Accountant(ABC):
         self._slacks: Counter[float] = Counter()
         self._cached: Bounds | None = None
 
-    def supports(self, event: Event) -> bool:
-        """Whether ``compose`` would accept the event's mechanism and relation."""
-        return self.reason_against(event) is None
-
     def reason_against(self, event: Event) -> str | None:
         """Why the event cannot be composed here, as one sentence; None if it can."""
         if event.relation != self.relation:
@@ -77,12 +73,9 @@ class Accountant(ABC):
         return f"The {self.kind} accountant knows no {self.bound} for {event.mechanism} under {self.relation}."
 
     def compose(self, event: Event, count: int = 1) -> None:
-        """Charge ``count`` releases of ``event``; nothing has changed when this raises.
-
-        Raises:
-            UnsupportedEvent: No bound is known here for the mechanism under the relation.
-            InvalidArgument: The event protects another unit or holds under another relation.
-        """
+        """Charge ``count`` releases of ``event``; nothing has changed when this raises. UnsupportedEvent where no bound
+        is known here for the mechanism under the relation, InvalidArgument where the event protects another unit or
+        holds under another relation."""
         count = whole("count", count, 1)
         reason = self.reason_against(event)
         if event.relation != self.relation:
@@ -135,7 +128,6 @@ class Accountant(ABC):
         return slack * (1 + math.exp(min(epsilon, MAX_EXPONENT)))
 
     def _composition(self) -> Bounds:
-        """What ``_compose`` makes of the counts, made once per state."""
         if self._cached is None:
             self._cached = self._compose()
         return self._cached

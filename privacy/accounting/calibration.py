@@ -98,11 +98,8 @@ def calibrate(
     """Smallest parameter x > 0, within 2e-5, for which ``count`` releases of ``event_of(x)`` meet a target.
 
     A larger parameter must mean more privacy. ``search`` says where to begin, which affects the time only, and where to
-    give up, at most 1e12.
-
-    Raises:
-        UnreachableTarget: When no parameter meets the target, for instance because of the event's slack, or because
-            delta is below the accountant's own error.
+    give up, at most 1e12. `UnreachableTarget` when no parameter meets the target, for instance because of the event's
+    slack, or because delta is below the accountant's own error.
     """
     epsilon, delta = check_target(epsilon, delta)
     count = whole("count", count, 1)

@@ -41,12 +41,6 @@ def float_above(value: Any) -> float:
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
-def float_below(value: Any) -> float:
-    """The largest float that is not greater than the mpmath number ``value``."""
-    nearest = float(value)
-    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
-
-
 CORRECT_BITS = 80
 # Where epsilon/mu - mu/2 exceeds this, delta < e^(-40^2/2) is below the smallest positive float.
 FAR_TAIL = 40.0
@@ -150,13 +144,10 @@ MARGIN_EXPONENT = -100
 def grouped_gaussian_epsilon(clips: Iterable[float], sigmas: Iterable[float], delta: float) -> float:
     """Smallest epsilon (nats) of Gaussian noise of its own scale per coordinate group at ``delta``, rounded up.
 
-    One Gaussian mechanism of mu = sqrt(sum_g (C_g / sigma_g)^2), after every group was divided by its sigma. Groups and
-    scales come from public facts; scales that depend on the data need an account of their own.
-
-    Args:
-        clips: l2 sensitivity C_g of each group under the relation that is claimed: for clipped sums the clip under
-            add-or-remove, twice the clip under replace-one.
-        sigmas: standard deviation of the noise on each coordinate of the group, in the unit of its C_g.
+    One Gaussian mechanism of mu = sqrt(sum_g (C_g / sigma_g)^2), after every group was divided by its sigma. ``clips``
+    are the l2 sensitivities C_g under the relation that is claimed: for clipped sums the clip under add-or-remove,
+    twice the clip under replace-one. ``sigmas`` are of the noise on each coordinate, in the unit of C_g. Both come from
+    public facts; scales that depend on the data need an account of their own.
     """
     return gaussian_epsilon(grouped_noise_multiplier(clips, sigmas), delta)
 
@@ -170,4 +161,4 @@ def grouped_noise_multiplier(clips: Iterable[float], sigmas: Iterable[float]) ->
         raise InvalidArgument.of("number of sigmas", len(scales), f"{len(moved)}, one per group")
     context = high_precision(PRECISION_BITS)
     squared_mu = context.fsum((context.mpf(clip) / sigma) ** 2 for clip, sigma in zip(moved, scales))
-    return float_below((1 - context.mpf(2) ** MARGIN_EXPONENT) / context.sqrt(squared_mu))
+    return -float_above((context.mpf(2) ** MARGIN_EXPONENT - 1) / context.sqrt(squared_mu))

@@ -74,11 +74,6 @@ class Losses:
         """Place of the largest finite loss."""
         return self.first + len(self.masses) - 1
 
-    @property
-    def second_moment(self) -> float:
-        """Mean square of the finite losses, in intervals."""
-        return float(np.dot(self.masses, np.square(np.arange(self.first, self.last + 1.0))))
-
     @cached_property
     def logarithms(self) -> Floats:
         """Of the masses."""
@@ -149,9 +144,9 @@ def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
 
 
 def _mean_square(profile: PrivacyProfile) -> float:
-    """Of one loss, on a coarse grid."""
     interval = (profile.highest - profile.lowest) / COARSE_POINTS
-    return connect_dots(profile, interval).second_moment * interval**2
+    losses = connect_dots(profile, interval)
+    return float(np.dot(losses.masses, np.square(np.arange(losses.first, losses.last + 1.0)))) * interval**2
 
 
 @dataclass(frozen=True)

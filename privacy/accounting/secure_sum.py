@@ -91,11 +91,8 @@ def noise_share_sigma(noise_multiplier: float, clip: float, clients: int, max_dr
 
 
 def check_arrivals(configuration: SecureSum, arrived: int) -> int:
-    """Return ``arrived``, the number of clients whose shares are in the sum, if the sum may be opened.
-
-    Raises:
-        TooFewArrived: When it is below ``configuration.least_arrivals``.
-    """
+    """Return how many clients' shares are in the sum, if it may be opened; TooFewArrived below
+    ``configuration.least_arrivals``."""
     clients = configuration.clients
     if whole("arrived", arrived, 0) > clients:
         raise InvalidArgument.of("arrived", arrived, f"at most the number of clients, {clients}")
@@ -143,12 +140,9 @@ def secure_sum_event(
 
     The guarantee holds when ``check_arrivals`` passed. The noise is charged as continuous: the slack holds, for every
     coordinate, the distance of the sum of shares from one discrete Gaussian and that of this from a rounded one; add
-    the error of the sampler of the shares where it is not 0.
-
-    Args:
-        unit: whose whole contribution is clipped: ``client`` or ``record``.
-        sampling_probability: of each unit, by a coin of its own that stays secret; None when all take part.
-        observers: who sees the sum; add ``model`` where what was computed from it is published.
+    the error of the sampler of the shares where it is not 0. The whole contribution of a ``unit``, ``client`` or
+    ``record``, is clipped. ``sampling_probability`` is of each unit, by a coin of its own that stays secret; None when
+    all take part. Add ``model`` to the ``observers`` where what was computed from the sum is published.
     """
     shares, dimension = configuration.unknown_shares, configuration.dimension
     multiplier = effective_noise_multiplier(configuration)

@@ -118,7 +118,7 @@ def _needs_second_opinion(counts: Counter[Event], delta: float) -> bool:
 def _rdp(counts: Counter[Event]) -> list[Accountant]:
     """The rdp accountant of the charges, if it knows all of them."""
     accountant = make_accountant("rdp", next(iter(counts)).relation)
-    return [_composed("rdp", counts)] if all(map(accountant.supports, counts)) else []
+    return [] if any(map(accountant.reason_against, counts)) else [_composed("rdp", counts)]
 
 
 def _pure_epsilon(counts: Counter[Event], delta: float) -> float:
@@ -157,7 +157,6 @@ def _pure_sum(counts: Counter[Event]) -> float:
 
 
 def _pure_epsilon_of(process: Process) -> float:
-    """The epsilon at delta 0; infinite where the mechanism is not pure."""
     match process:
         case events.RandomizedResponse() | events.PureDP() | events.ExponentialMechanism():
             return process.epsilon

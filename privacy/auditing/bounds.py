@@ -7,9 +7,11 @@ references stand in docs/proofs-audits.md. The relation is that in which the cal
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import beta, binom
 
 from ..validation import InvalidArgument, strictly_within, whole, within
 
@@ -24,8 +26,6 @@ def clopper_pearson(successes: ArrayLike, trials: int, error: float) -> tuple[Ar
 
     Reference: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits", Biometrika 26 (1934).
     """
-    from scipy.stats import beta
-
     successes = np.asarray(successes)
     with np.errstate(invalid="ignore"):
         lower = np.where(successes > 0, beta.ppf(error, successes, trials - successes + 1), 0.0)
@@ -38,17 +38,21 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.
 
     ``confidence`` is the probability, over coins and mechanism, with which the bound, rounded down, holds.
     """
-    _check_counts(canaries, guesses, correct)
+    check_counts(canaries, guesses, correct)
     delta = within("delta", delta, 0, 1)
     error = 1 - strictly_within("confidence", confidence, 0, 1)
-    refuted, standing = 0.0, MAX_EPSILON
+    return largest(lambda epsilon: _p_value(canaries, guesses, correct, epsilon, delta) < error, MAX_EPSILON)
+
+
+def largest(holds: Callable[[float], bool], most: float) -> float:
+    """The largest number up to ``most`` of those below which a statement holds; 0 where it holds nowhere."""
+    if not holds(0.0):
+        return 0.0
+    low, high = 0.0, most
     for _ in range(BISECTIONS):
-        middle = (refuted + standing) / 2
-        if _p_value(canaries, guesses, correct, middle, delta) < error:
-            refuted = middle
-        else:
-            standing = middle
-    return refuted
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> NDArray[np.int64]:
@@ -69,7 +73,7 @@ def guess_coins(scores: ArrayLike, guessed_heads: int, guessed_tails: int) -> ND
     return guesses
 
 
-def _check_counts(canaries: int, guesses: int, correct: int) -> None:
+def check_counts(canaries: int, guesses: int, correct: int) -> None:
     whole("canaries", canaries, 1, 10**9)
     whole("guesses", guesses, 0, canaries)
     whole("correct", correct, 0, guesses)
@@ -81,8 +85,6 @@ def _p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: f
     With W ~ Binomial(guesses, 1 / (e^epsilon + 1)) wrong guesses and w = guesses - correct, it is P[W <= w] + 2 delta
     canaries max_i P[w < W <= w + i] / i, at most 1. ``canaries`` are all coins that were tossed.
     """
-    from scipy.stats import binom
-
     # In wrong guesses rather than right ones: their probability keeps its digits at large epsilon, where 1 - it is 1.
     wrong, rate = guesses - correct, 1 / (1 + math.exp(epsilon))
     tail = float(binom.cdf(wrong, guesses, rate))

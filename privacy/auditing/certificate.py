@@ -39,14 +39,9 @@ DELTAS_OF_CANARIES = 40
 
 @dataclass(frozen=True)
 class Claim:
-    """The upper bound that is audited.
-
-    Attributes:
-        subject: what was audited, in words.
-        epsilon: nats; infinite where nothing is claimed.
-        delta: 0 for pure differential privacy.
-        kind: ``gaussian`` for unsampled sums with Gaussian noise, else ``epsilon_delta``.
-    """
+    """The upper bound that is audited: ``subject`` says of what, in words; ``epsilon`` is in nats, infinite where
+    nothing is claimed, ``delta`` 0 for pure privacy. ``kind`` is ``gaussian`` for unsampled sums with Gaussian
+    noise, else ``epsilon_delta``."""
 
     subject: str
     epsilon: float
@@ -73,13 +68,10 @@ class Claim:
 class Certificate:
     """One audit, whole: nothing else is needed to compute its verdict.
 
-    Attributes:
-        confidence: at which ``lower_bound`` is stated.
-        evidence: of the audited run; None where nothing could be measured, and ``blocker`` says why.
-        control: the same of a run without privacy.
-        repeated: whether a second run on the same input showed the very same, noise included.
-        versions: of the programs that measured, by name.
-        inputs: SHA-256 of the files that went in, as hexadecimal digits, by name.
+    ``found`` is stated at ``confidence``. ``evidence`` is of the audited run, ``control`` of one without privacy; None
+    where nothing could be measured, and ``blocker`` says why. A run is ``repeated`` if a second one on the same input
+    showed the very same, noise included. ``versions`` are of the programs that measured, ``inputs`` SHA-256
+    (hexadecimal) of the files that went in, by name.
     """
 
     claim: Claim
@@ -131,19 +123,17 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """``void``, ``refuted`` or ``consistent``."""
         return self._judged[0]
 
     @property
     def reason(self) -> str:
-        """The verdict in one sentence."""
         return self._judged[1]
 
     @cached_property
     def _judged(self) -> tuple[str, str]:
         if self.repeated:
             return REFUTED, REPEATED
-        if self.found is None or self.refuting is None or self.broken is None:
+        if self.evidence is None or self.found is None or self.refuting is None or self.broken is None:
             return VOID, self.blocker
         claimed, broken = self.claim.epsilon, self.broken.epsilon
         if math.isinf(claimed):
@@ -151,7 +141,7 @@ class Certificate:
         if not broken > claimed:
             return VOID, (
                 f"On the control without privacy the audit proves no more than {broken:.4g}, which does not exceed the claim "
-                f"of {claimed:.4g}; it takes more canaries than {self._canaries}."
+                f"of {claimed:.4g}; it takes more canaries than {self.evidence.canaries}."
             )
         if self.refuting.epsilon > claimed:
             return REFUTED, (
@@ -162,10 +152,6 @@ class Certificate:
             f"The audit does not refute the claim of {claimed:.4g}: it proves at least {self.found.epsilon:.4g} at confidence "
             f"{self.confidence:g}, and {broken:.4g} on the control without privacy; a stronger attack may find more."
         )
-
-    @property
-    def _canaries(self) -> int:
-        return 0 if self.evidence is None else self.evidence.canaries
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON's types, with what is derived."""
@@ -192,13 +178,7 @@ class Certificate:
         }
 
     def to_json(self) -> str:
-        """The text of a certificate's file."""
         return json.dumps(self.document(), indent=2, sort_keys=True) + "\n"
-
-
-def void(claim: Claim, confidence: float, blocker: str, inputs: Mapping[str, str] | None = None) -> Certificate:
-    """The certificate of an audit that could not be made: it says why in one sentence."""
-    return Certificate(claim, confidence, blocker=blocker, inputs=inputs or {})
 
 
 def read(text: str) -> Certificate:

@@ -55,14 +55,11 @@ Play = Callable[[Coins, float, float, Rng], Played]
 
 @dataclass(frozen=True)
 class Game:
-    """How a mechanism is audited.
+    """How a mechanism is audited: ``play`` makes the runs, ``kind`` is that of `certificate.Claim`.
 
-    Attributes:
-        play: the runs.
-        kind: see `certificate.Claim`.
-        share: of all canaries, on either side, that are guessed; None where all are, by the sign of their scores.
-        delta: at which the claim is stated; None where the caller says. Almost 0 for mechanisms that are pure but for
-            the slack of their sampler.
+    A ``share`` of all canaries is guessed on either side; None where all are, by the sign of their scores. The claim is
+    stated at ``delta``, almost 0 for mechanisms that are pure but for the slack of their sampler; None where the caller
+    says.
     """
 
     play: Play
@@ -71,7 +68,6 @@ class Game:
     delta: float | None = DELTA_OF_SLACK
 
     def run_of(self, coins: Coins, scores: Array) -> OneRun:
-        """What the auditor makes of the scores."""
         if self.share is None:
             return OneRun(coins, np.where(scores > 0, 1, -1))
         return OneRun.of_scores(coins, scores, self.share)
@@ -160,10 +156,8 @@ def audit_mechanism(
 ) -> Certificate:
     """Audit one of ``GAMES`` at an epsilon (nats): one-run bounds, and a control without noise.
 
-    Args:
-        delta: of the Gaussian mechanism; the others have one of their own, 0 or almost.
-        rng: of coins and noise; None is the operating system's entropy. With a reproducible stream the claim is still
-            that of the same release on real entropy, so that tests and figures repeat.
+    ``delta`` is of the Gaussian mechanism alone. ``rng`` gives coins and noise; with a reproducible stream the claim is
+    still that of the same release on real entropy, so that tests and figures repeat.
     """
     game = GAMES[one_of("mechanism", name, GAMES)]
     stream = open_stream(rng)

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtr, ndtr, ndtri
 
 from ..accounting.gaussian import gaussian_epsilon
 from ..validation import InvalidArgument, check_delta, check_delta_or_zero, is_finite, one_of, strictly_within, whole
-from .bounds import MAX_EPSILON, guess_coins, one_run_epsilon
+from .bounds import MAX_EPSILON, check_counts, guess_coins, largest, one_run_epsilon
 
 Array = NDArray[np.float64]
 Preimage = Callable[[float], float]
@@ -37,7 +38,6 @@ CLAIMS = (PURE_OR_APPROXIMATE, GAUSSIAN)
 GUESSED_SHARE = 0.1
 """Of all canaries on either side, guessed where an auditor has scores; fixed before any run."""
 MAX_MU = 200.0
-BISECTIONS = 60
 # Relative: above the roundings of some ten thousand additions of probabilities.
 ROOM = 1e-9
 # Of the chi distribution: how many deviations are summed in how many steps, each on its safe side.
@@ -46,13 +46,9 @@ DEVIATIONS, STEPS = 12.0, 4000
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """What an auditor holds after one run.
-
-    Attributes:
-        coins: +1 or -1 per canary, tossed before the run; int64 (m,).
-        guesses: +1, -1 or 0 (abstain) per canary, so many of each as was fixed before the run; int64 (m,).
-        scores: float64 (m,), the higher the likelier +1; None where there are guesses only.
-    """
+    """What an auditor holds after one run: ``coins``, int64 (m,), +1 or -1 per canary, tossed before it; ``guesses``,
+    int64 (m,), +1, -1 or 0 (abstain), so many of each as was fixed before; ``scores``, float64 (m,), the higher the
+    likelier +1, None where there are guesses only."""
 
     coins: NDArray[np.int64]
     guesses: NDArray[np.int64]
@@ -76,7 +72,6 @@ class OneRun:
 
     @property
     def evidence(self) -> GuessEvidence:
-        """What the bounds read of this run."""
         seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
         guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
         return GuessEvidence(len(self.coins), int(guessed), int(correct), seen)
@@ -147,11 +142,9 @@ def best_bound(
 ) -> BestBound:
     """The best lower bound on epsilon at ``delta``, which holds with probability ``confidence``.
 
-    The error 1 - confidence is divided evenly among the bounds that are asked, so that all of them hold together.
-
-    Args:
-        claim: ``gaussian`` where the mechanism is one release of a sum with Gaussian noise, or several without sampling;
-            its mu is what is estimated, and needs a delta above 0. ``epsilon_delta`` assumes nothing.
+    The error 1 - confidence is divided evenly among the bounds that are asked, so that all of them hold together. The
+    ``claim`` is ``gaussian`` for one release of a sum with Gaussian noise, or several without sampling, whose mu is
+    estimated and needs a delta above 0; ``epsilon_delta`` assumes nothing.
     """
     delta, error = check_delta_or_zero(delta), 1 - strictly_within("confidence", confidence, 0, 1)
     gaussian = one_of("claim", claim, CLAIMS) == GAUSSIAN
@@ -176,9 +169,6 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     return min(MAX_EPSILON, max(0.0, math.nextafter(gaussian_epsilon(1 / min(mu, MAX_MU), delta), 0.0)))
 
 
-# Scores of a sum.
-
-
 def gaussian_sum_mu(seen: SumStatistic, confidence: float = 0.95) -> float:
     """Lower bound on mu = shift / deviation of scores that a canary's coin shifts.
 
@@ -201,8 +191,6 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
     A t statistic is (Z + noncentrality) / U with Z standard normal, U^2 chi-square over its degrees of freedom, so its
     tail is the mean of Phi(noncentrality - statistic U) over U: a falling function of U, summed from above.
     """
-    from scipy.special import chdtr, ndtr
-
     spread = DEVIATIONS / math.sqrt(2 * freedom)
     edges = np.linspace(max(0.0, 1 - spread), 1 + 2 * spread, STEPS + 1)
     below = np.asarray(chdtr(freedom, freedom * edges**2))
@@ -212,15 +200,11 @@ def least_noncentrality(statistic: float, freedom: int, error: float) -> float:
         inside = float(masses @ ndtr(noncentrality - statistic * edges[:-1]))
         return first + inside + last * float(ndtr(noncentrality - statistic * edges[-1]))
 
-    return _largest(lambda noncentrality: tail(noncentrality) < error, max(statistic, 0.0) + 50)
-
-
-# Guesses under a trade-off curve.
+    return largest(lambda noncentrality: tail(noncentrality) < error, max(statistic, 0.0) + 50)
 
 
 def f_dp_mu(canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
     """Lower bound on mu of a mechanism that is mu-Gaussian differentially private for some mu."""
-    from scipy.special import ndtr, ndtri
 
     def preimage(mu: float) -> Preimage:
         return lambda probability: float(ndtr(ndtri(probability) - mu))
@@ -242,11 +226,9 @@ def f_dp_epsilon(canaries: int, guesses: int, correct: int, delta: float = 0.0, 
 def _f_dp(
     canaries: int, guesses: int, correct: int, confidence: float, preimage: Callable[[float], Preimage], most: float
 ) -> float:
-    whole("canaries", canaries, 1, 10**9)
-    whole("guesses", guesses, 0, canaries)
-    whole("correct", correct, 0, guesses)
+    check_counts(canaries, guesses, correct)
     error = 1 - confidence
-    return _largest(lambda strength: is_too_rare(canaries, guesses, correct, preimage(strength), error), most)
+    return largest(lambda strength: is_too_rare(canaries, guesses, correct, preimage(strength), error), most)
 
 
 def is_too_rare(canaries: int, guesses: int, correct: int, preimage: Preimage, error: float) -> bool:
@@ -270,14 +252,3 @@ def is_too_rare(canaries: int, guesses: int, correct: int, preimage: Preimage, e
         if right_mass + wrong_mass > total:
             return True
     return False
-
-
-def _largest(holds: Callable[[float], bool], most: float) -> float:
-    """The largest number up to ``most`` of those below which a statement holds; 0 where it holds nowhere."""
-    if not holds(0.0):
-        return 0.0
-    low, high = 0.0, most
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

@@ -24,8 +24,8 @@ features, the guest knows X_h up to one square matrix. So ``max_rounds`` is smal
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,7 @@ MARK, MARKED_BITS = np.uint64(0x9E3779B9), np.uint64(0xFFFFFFFF)
 EDGE = 2.0**-20
 """How far derived labels stay from the classes 0 and 1."""
 Labels = NDArray[np.float64]
+Stream = random.Random | np.random.Generator
 
 
 def marked(labels: ArrayLike) -> Labels:
@@ -65,22 +66,13 @@ def are_marked(labels: Labels) -> NDArray[np.bool_]:
     return np.equal(np.ascontiguousarray(labels).view(np.uint64) & MARKED_BITS, MARK)
 
 
-class Stream(Protocol):
-    """Uniform numbers from 0 to 1, as a ``numpy.random.Generator`` or ``random.SystemRandom`` gives them."""
-
-    def random(self) -> float: ...
-
-
 @dataclass(frozen=True)
 class FlipbackSettings:
     """When and how labels are revised; all public, checked when made (`InvalidArgument`).
 
-    Attributes:
-        mode: One of ``MODES``.
-        every: Whole number of epochs between two rounds, at least 1; None divides the training into phases of equal
-            length, the last one the shortest, with a round between each two of them.
-        fraction: Share of the records that one round of ``swap`` or ``resample`` touches, above 0 up to 1.
-        max_rounds: Largest number of rounds, at least 0; each shows the guest one set of joint scores.
+    ``every`` counts the epochs between two rounds; None divides the training into phases of equal length, the last one
+    the shortest, with a round between each two of them. One round of ``swap`` or ``resample`` touches the ``fraction``
+    of the records, above 0 up to 1. Each of ``max_rounds`` rounds shows the guest one set of joint scores.
     """
 
     mode: str = "auto"
@@ -148,12 +140,9 @@ class Flipback:
     def relabel(self, current: ArrayLike, scores: ArrayLike) -> Labels:
         """One round: return the labels for the next epochs and leave the arguments alone. A record is one position.
 
-        Args:
-            current: Labels of the last epochs, 0 to 1, of shape (n,); ``swap`` and ``resample`` expect 0 and 1 only.
-            scores: Joint scores of the model, of shape (n,), each the modelled P(label = 1).
-
-        Raises:
-            InvalidArgument: Unequal lengths, values out of range, or no stream for ``resample``.
+        ``current`` labels of the last epochs (n,) are from 0 to 1, for ``swap`` and ``resample`` 0 and 1 only;
+        ``scores`` (n,) are the modelled P(label = 1). InvalidArgument for unequal lengths, values out of range, or no
+        stream for ``resample``.
         """
         one_of("flipback mode", self.mode, WORKING_MODES)
         current, scores = (np.asarray(values, dtype=np.float64) for values in (current, scores))

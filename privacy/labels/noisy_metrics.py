@@ -34,11 +34,8 @@ class NotCorrectable(ValueError):
 
 @dataclass(frozen=True)
 class Fit:
-    """What is publicly known of a model that was fitted to the flips.
-
-    ``weights`` is the number m of joint weights, the intercept among them, ``curvature`` the loss's mean second
-    derivative.
-    """
+    """What is publicly known of a model that was fitted to the flips: the number m of joint ``weights``, the intercept
+    among them, and the ``curvature``, the loss's mean second derivative."""
 
     weights: int
     curvature: float
@@ -46,14 +43,9 @@ class Fit:
 
 @dataclass(frozen=True)
 class Corrected:
-    """One measure, against the flips and as estimated for true labels.
-
-    Attributes:
-        on_flips: The measure with the flips in place of labels.
-        estimate: The measure on true labels, estimated; by chance it may lie outside 0 to 1.
-        standard_error: Of the estimate, for further rows of this kind.
-        most_bias: By how much the estimate errs upwards at most, to first order; 0 without a `Fit`.
-    """
+    """One measure ``on_flips`` in place of labels, and its ``estimate`` on true labels, which by chance may lie outside
+    0 to 1. The ``standard_error`` is for further rows of this kind; the estimate errs upwards by ``most_bias`` at
+    most, to first order; 0 without a `Fit`."""
 
     on_flips: float
     estimate: float

@@ -36,12 +36,9 @@ MAX_RECORDS = 2**30
 
 @dataclass(frozen=True, eq=False)
 class BoundedMean:
-    """A mean of clamped values as integers; secret until noise is added.
-
-    Args:
-        steps: int64 array: per coordinate the sum over records of the position in the range, in 2^-30 of it.
-        count: number n of records; public, as are both ends of the range, per coordinate.
-    """
+    """A mean of clamped values as integers; secret until noise is added. ``steps``, int64, are per coordinate the sum
+    over records of the position in the range, in 2^-30 of it; ``count``, the number n of records, and both ends of
+    the range are public."""
 
     steps: Integers = field(repr=False)
     count: int
@@ -76,12 +73,8 @@ class BoundedMean:
 
 
 def bounded_mean(values: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> BoundedMean:
-    """Mean of the records' values, each clamped to [lower, upper].
-
-    Args:
-        values: array (records,) or (records, ...), at least one record; private.
-        lower, upper: ends of the range, public: numbers, or arrays in the shape of one record.
-    """
+    """Mean of the records' private ``values``, array (records,) or (records, ...), at least one record, each clamped to
+    [lower, upper]: public numbers, or arrays in the shape of one record."""
     positions, lower, upper = positions_in_range(values, lower, upper, STEPS_OF_RANGE)
     return BoundedMean(np.asarray(positions.sum(axis=0)), len(positions), lower, upper)
 

@@ -46,11 +46,9 @@ ROUND_UP = 1 + 2.0**-48
 class BinCountNoise:
     """The public terms of one party's noise on counts by bin.
 
-    Args:
-        noise_multiplier: sigma over the sensitivity.
-        own_columns: columns of the party's own whose counts of both classes it adds noise to.
-        label_columns: columns of other parties whose sums of this party's labels it adds noise to.
-        counts: an upper bound on how many numbers get noise; the slack depends on it.
+    ``noise_multiplier`` is sigma over the sensitivity. Noise is on counts of both classes of the party's
+    ``own_columns``, and on sums of its labels in ``label_columns`` of others; ``counts`` is an upper bound on how many
+    numbers get noise, on which the slack depends.
     """
 
     noise_multiplier: float
@@ -59,7 +57,6 @@ class BinCountNoise:
     counts: int
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless noise of these terms protects something and can be drawn."""
         positive("noise_multiplier", self.noise_multiplier)
         _check_sizes(self.own_columns, self.label_columns, self.counts)
         if self._steps > MAX_SCALE:
@@ -99,11 +96,7 @@ class BinCountNoise:
 
 @dataclass(frozen=True)
 class LaplaceBinCountNoise:
-    """The public terms of one party's noise on counts by bin where delta is 0; see `BinCountNoise` for the sizes.
-
-    Args:
-        epsilon: in nats, of all of the party's counts together.
-    """
+    """The same where delta is 0: ``epsilon``, in nats, is of all of the party's counts together."""
 
     epsilon: float
     own_columns: int
@@ -111,7 +104,6 @@ class LaplaceBinCountNoise:
     counts: int
 
     def __post_init__(self) -> None:
-        """Raise ``InvalidArgument`` unless noise of these terms protects something and can be drawn."""
         check_epsilon(self.epsilon)
         _check_sizes(self.own_columns, self.label_columns, self.counts)
         if self.scale > MAX_LAPLACE_SCALE:

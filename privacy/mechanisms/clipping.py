@@ -63,13 +63,9 @@ VALUES_AT_ONCE = 2**21
 
 @dataclass(frozen=True, eq=False)
 class ClippedSum:
-    """Sum of clipped records as integers; secret until noise is added. ``value`` is ``grid * steps``.
-
-    Args:
-        steps: int64 array in the shape of one record.
-        grid: width of one step, a power of two, in the unit of the gradients.
-        clip: largest l2 norm of one record before it was rounded to the grid.
-    """
+    """Sum of clipped records as integers; secret until noise is added. ``value`` is ``grid * steps``: int64 ``steps``
+    in the shape of one record, and the width of one, a power of two, in the unit of the gradients. ``clip`` is the
+    largest l2 norm of one record before it was rounded to the grid."""
 
     steps: Integers = field(repr=False)
     grid: float

@@ -25,7 +25,7 @@ from ..events import REPLACE_ONE, Event, Gaussian, InvalidEvent, check_relation,
 from ..noise.discrete import MAX_SCALE, discrete_gaussian, gaussian_slack
 from ..noise.stream import Integers, Rng, open_stream
 from ..validation import InvalidArgument, is_finite, refusal, whole
-from .second_moments import INDEFINITE_PROBABILITY, MIN_MULTIPLIER, ROUND_UP, off_diagonal
+from .second_moments import MIN_MULTIPLIER, ROUND_UP, definite_ridge, off_diagonal
 
 FRACTION_BITS = 36
 """Noise lies on the grid 2^-36 of a count, fine enough for it to be charged as continuous."""
@@ -35,11 +35,8 @@ MIN_BINS, MAX_COLUMNS, MAX_TOTAL = 2, 512, 8192
 
 @dataclass(frozen=True)
 class BinnedRows:
-    """Public sizes of one party's rows: how many bins each column has, and whether the target follows.
-
-    Raises:
-        InvalidArgument: no column or too many, a column with fewer than two bins, or more than 8192 bins in all.
-    """
+    """Public sizes of one party's rows: how many bins each column has, and whether the target follows; InvalidArgument
+    for no column or too many, one with fewer than two bins, or more than 8192 bins in all."""
 
     counts: tuple[int, ...]
     labelled: bool = False
@@ -89,11 +86,10 @@ class BinnedRows:
 class TableNoise:
     """What one party adds to its tables, int64 in units of 2^-36 of a count; secret.
 
-    Attributes:
-        own: symmetric (width, width); 0 for two bins of one column, whose joint count is 0 for every table, and where the
-            target meets itself, which is 4 for every record.
-        cross: for every other party, by position, (width, width of the other), for the party's share.
-        event: what to charge for everything computed from the noisy tables; None without noise.
+    ``own`` is symmetric (width, width); 0 for two bins of one column, whose joint count is 0 for every table, and where
+    the target meets itself, which is 4 for every record. ``cross`` is, for every other party by position, (width, width
+    of the other), for the party's share. Charge ``event`` for everything computed from the noisy tables; None without
+    noise.
     """
 
     own: Integers = field(repr=False)
@@ -103,14 +99,12 @@ class TableNoise:
 
 @dataclass(frozen=True)
 class ContingencyTables:
-    """The public terms under which all data parties release their contingency tables; the guest's position is 0.
+    """The public terms under which all data parties, at least two, release their contingency tables; the guest comes
+    first.
 
-    Unit *record*: one party's part of one record, at the guest with the label; *replace-one*, with the ids and their number
-    public; against the other parties and whoever gets the model.
-
-    Args:
-        parties: sizes of every party's rows, at least two.
-        noise_multipliers: noise scale over sensitivity for each party, 0 for one that adds no noise and is promised nothing.
+    Unit *record*: one party's part of one record, at the guest with the label; *replace-one*, with the ids and their
+    number public; against the other parties and whoever gets the model. ``noise_multipliers`` are noise scale over
+    sensitivity for each party, 0 for one that adds no noise and is promised nothing.
     """
 
     parties: tuple[BinnedRows, ...]
@@ -195,13 +189,7 @@ class ContingencyTables:
         2 sqrt(v) (sqrt(m) + sqrt(ln 1000)), m all bins together and v the largest variance of a noisy entry, where a pair of
         two parties carries both parties' noise: proof in docs/second_moments.md, whose bounds on the variances hold here.
         """
-        variances = sorted((self.sigma(party) ** 2 for party in range(len(self.parties))), reverse=True)
-        bins = sum(rows.bins for rows in self.parties)
-        return (
-            2
-            * math.sqrt(variances[0] + variances[1])
-            * (math.sqrt(bins) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY)))
-        )
+        return definite_ridge(map(self.sigma, range(len(self.parties))), sum(rows.bins for rows in self.parties))
 
     @property
     def _widths(self) -> list[int]:

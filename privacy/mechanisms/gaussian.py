@@ -41,13 +41,10 @@ def gaussian_mechanism(
 ) -> Release:
     """A clipped sum plus Gaussian noise of sigma = noise multiplier times what the sum reports.
 
-    Args:
-        noise_multiplier: sigma over the sensitivity under ``relation``; with sampling, over the clip.
-        sampling_probability: None for a sum over all records; q if the records are a Poisson sample.
-
-    Returns:
-        ``Release`` of a float64 array in the shape of one record, charged as ``Gaussian`` or
-            ``PoissonSampledGaussian``. Multiply by a public 1 / (expected batch size) with ``Release.scaled``.
+    ``noise_multiplier`` is sigma over the sensitivity under ``relation``; with ``sampling_probability`` q, for records
+    that are a Poisson sample, over the clip. The ``Release`` of a float64 array in the shape of one record is charged
+    as ``Gaussian`` or ``PoissonSampledGaussian``; multiply it by a public 1 / (expected batch size) with
+    ``Release.scaled``.
     """
     multiplier = positive("noise_multiplier", noise_multiplier)
     process: Process
@@ -73,11 +70,9 @@ def grouped_gaussian_mechanism(
     """A sum clipped per group plus Gaussian noise with a sigma of its own per group, public, in their unit.
 
     One record may move every group at once, so the groups are one query, not several that compose: a linear change of
-    variables makes it one Gaussian mechanism of multiplier 1 / mu, mu = sqrt(sum over groups of (C_g / sigma_g)^2).
-
-    Returns:
-        ``Release`` as of ``gaussian_mechanism``, charged as ``GroupedGaussian`` with the sensitivities that the sum
-            reports, or as ``PoissonSampledGaussian`` of multiplier 1 / mu.
+    variables makes it one Gaussian mechanism of multiplier 1 / mu, mu = sqrt(sum over groups of (C_g / sigma_g)^2). The
+    ``Release`` is as of ``gaussian_mechanism``, charged as ``GroupedGaussian`` with the sensitivities that the sum
+    reports, or as ``PoissonSampledGaussian`` of multiplier 1 / mu.
     """
     scales = tuple(positive("sigma", sigma) for sigma in sigmas)
     if len(scales) != len(clipped.sums):

@@ -40,12 +40,8 @@ MAX_SQUARE, MAX_SPREAD = 2.0**20, 32.0
 
 @dataclass(frozen=True, eq=False)
 class LabelNoise:
-    """What the party with the labels adds to X^T t, once; secret.
-
-    Args:
-        values: object array (columns,) of Python integers in units of 2^-48.
-        event: what to charge for everything that is computed from the noisy X^T t.
-    """
+    """What the party with the labels adds to X^T t, once; secret: Python integers (columns,) in units of 2^-48, and the
+    event to charge for everything that is computed from the noisy X^T t."""
 
     values: NDArray[np.object_] = field(repr=False)
     event: Event
@@ -55,14 +51,10 @@ class LabelNoise:
 class LabelMoments:
     """The public terms under which X^T t is released; every party builds the same object. See the module for the proof.
 
-    Args:
-        row_squares: of every party with columns, the largest squared l2 norm of its part of a row, a column of ones
-            included; parties clip their own rows.
-        spread: high - low of the interval in which every target lies: 1 for t = y - 1/2 and labels 0 and 1.
-        noise_multiplier: sigma over the sensitivity; ``second_moments.noise_multiplier_for`` finds it.
-
-    Raises:
-        InvalidArgument: An argument is outside its range, or the noise exceeds what is drawn.
+    ``row_squares`` are, of every party with columns, the largest squared l2 norm of its part of a row, a column of ones
+    included; parties clip their own rows. Every target lies in an interval of length ``spread``, 1 for t = y - 1/2 and
+    labels 0 and 1. ``noise_multiplier`` is sigma over the sensitivity, see ``second_moments.noise_multiplier_for``.
+    InvalidArgument for an argument outside its range, or more noise than is drawn.
     """
 
     row_squares: tuple[float, ...]

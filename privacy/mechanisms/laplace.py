@@ -44,15 +44,11 @@ def laplace_mechanism(
     """A real number or array plus Laplace noise of scale sensitivity / epsilon on a grid.
 
     The grid is the largest power of two of at most 2^-30 of the sensitivity. Rounding the query to it adds one step per
-    coordinate to the sensitivity, which the noise covers.
-
-    Args:
-        value: finite; private. Beyond 2^29 sensitivities it is clamped, which adds nothing to the sensitivity, and so
-            are whole numbers of an integer type beyond 2^53. The sensitivity is that of the numbers as an array.
-        sensitivity: largest l1 change of ``value`` between neighbours under ``relation``, from 1e-150 to 1e150.
-
-    Returns:
-        ``Release`` of a float64 number or array, charged as ``Laplace`` for one number, else as ``PureDP``.
+    coordinate to the sensitivity, which the noise covers. The private, finite ``value`` is clamped beyond 2^29
+    sensitivities, which adds nothing to the sensitivity, and so are whole numbers of an integer type beyond 2^53.
+    ``sensitivity``, from 1e-150 to 1e150, is the largest l1 change of ``value``, as an array, between neighbours under
+    ``relation``. The ``Release`` of a float64 number or array is charged as ``Laplace`` for one number, else as
+    ``PureDP``.
     """
     values = _checked_values(value, "fiu", "finite real numbers")
     grid = math.ldexp(1.0, math.frexp(check_sensitivity(sensitivity))[1] - 1 - GRID_BITS)
@@ -68,14 +64,10 @@ def laplace_mechanism(
 def geometric_mechanism(
     counts: ArrayLike, sensitivity: int, epsilon: float, *, rng: Rng = None, **statement: Unpack[Statement]
 ) -> Release:
-    """A whole number or array of counts plus discrete Laplace noise of scale sensitivity / epsilon.
+    """A whole number or array of counts, private, plus discrete Laplace noise of scale sensitivity / epsilon.
 
-    Args:
-        counts: whole numbers; private. Clamped to magnitude 2^60.
-        sensitivity: largest l1 change of ``counts`` between neighbours under ``relation``, a whole number.
-
-    Returns:
-        ``Release`` of an int64 number or array, charged as ``PureDP``.
+    Counts are clamped to magnitude 2^60; ``sensitivity``, a whole number, is their largest l1 change between neighbours
+    under ``relation``. The ``Release`` of an int64 number or array is charged as ``PureDP``.
     """
     whole_counts = _checked_values(counts, "iu", "whole numbers")
     whole("sensitivity", sensitivity, 1, MAX_STEPS, "a whole number from 1 to 2^60")

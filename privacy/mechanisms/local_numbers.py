@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..events import REPLACE_ONE, PureDP, Release, View, event_of
 from ..noise.discrete import discrete_gaussian
 from ..noise.stream import Floats, Integers, Rng, Stream, bernoulli, open_stream, uniform_below
-from ..validation import InvalidArgument, check_epsilon, check_sensitivity, is_finite, is_whole
+from ..validation import InvalidArgument, check_epsilon, check_sensitivity, is_finite, whole
 from .randomized_response import ROUNDING, coins, flip_indices
 
 if TYPE_CHECKING:
@@ -44,13 +44,9 @@ DIGITS = Context(prec=50)
 
 @dataclass(frozen=True)
 class PiecewiseLaw:
-    """The public law of the answers; make one with `piecewise_law`.
-
-    Args:
-        low, high: bounds of the values.
-        points: number N of grid points, ``low`` and ``high`` among them.
-        window: number w of answers that are e^epsilon times as probable as the others.
-    """
+    """The public law of the answers for values from ``low`` to ``high``; make one with `piecewise_law`. ``points`` is
+    the number N of grid points, both bounds among them; ``window`` answers, w, are e^epsilon times as probable as
+    the others."""
 
     epsilon: float
     low: float
@@ -134,9 +130,7 @@ def check_bounds(bounds: object) -> tuple[float, float]:
 
 def check_bins(bins: object) -> int:
     """Return the number of grid points as an int if it is a whole number from 2 to 4096."""
-    if not is_whole(bins) or not 2 <= bins <= MAX_POINTS:
-        raise InvalidArgument.of("bins", bins, f"a whole number from 2 to {MAX_POINTS}")
-    return int(bins)
+    return whole("bins", bins, 2, MAX_POINTS)
 
 
 def piecewise_mechanism(
@@ -216,14 +210,9 @@ def duchi_l2(
     A random line is drawn without looking at the vector, which enters only through one bit, the end of the line on its
     side; this bit goes through binary randomised response. So roundings may cost accuracy, never privacy, and a NaN or
     an infinity makes a vector count as zero. The error of one answer is about its norm, which grows with sqrt(d). J.
-    Duchi, M. Jordan and M. Wainwright, JASA 113 (2018), section 4.2.3; proofs in docs/proofs-privacy.md.
-
-    Args:
-        vectors: one vector (d,), or one per row (n, d); private. Longer ones are scaled down to ``radius``.
-        radius: largest norm r, public, from 1e-150 to 1e150.
-
-    Returns:
-        ``Release`` of a float64 array in the shape of ``vectors``; every row has norm ``duchi_norm``.
+    Duchi, M. Jordan and M. Wainwright, JASA 113 (2018), section 4.2.3; proofs in docs/proofs-privacy.md. Private
+    ``vectors`` (d,) or (n, d) are scaled down to the public ``radius`` r, from 1e-150 to 1e150, where they are longer;
+    every row of the ``Release``, float64 in their shape, has norm ``duchi_norm``.
     """
     given = np.asarray(vectors)
     if given.ndim not in (1, 2) or not given.shape[-1] or given.dtype.kind not in "fiu":

@@ -78,14 +78,9 @@ def quantile_event(epsilon: float, quantiles: int, *, rng: Rng = None, **view: U
 def private_quantiles(counts: ArrayLike, quantiles: int, epsilon: float, rng: Rng = None) -> NDArray[np.int64]:
     """Which points divide the values into ``quantiles`` + 1 parts of nearly one size; see above.
 
-    Charge ``quantile_event`` before the result is shown to anybody, or used.
-
-    Args:
-        counts: of ``cell_counts``; private.
-        epsilon: nats, for all quantiles together, unit record, replace-one.
-
-    Returns:
-        int64 (quantiles,), ascending, equal ones possible: point t lies between the cells t and t + 1.
+    Charge ``quantile_event`` before the result is shown to anybody, or used. ``counts`` are of ``cell_counts``,
+    private; ``epsilon`` in nats is for all quantiles together, unit record, replace-one. Returns int64 (quantiles,),
+    ascending, equal ones possible: point t lies between the cells t and t + 1.
     """
     given = np.asarray(counts)
     if given.ndim != 1 or given.dtype.kind not in "iu" or not 2 <= given.size <= GRID_CELLS or (given < 0).any():

@@ -149,12 +149,9 @@ def grid_randomized_response(
     """Indices of grid points, one answer per value: epsilon-LDP (nats, delta 0), replace-one, by fresh coins.
 
     A value is rounded to a point at random so that its mean is kept; the guarantee rests on the randomised response of
-    its index alone. ``estimate_histogram`` and ``estimate_mean`` are unbiased for values within the grid.
-
-    Args:
-        values: one-dimensional; private. Values outside the grid count as its nearer end, NaN as its first point.
-        points: the public grid: at least two finite, strictly increasing numbers, the classes of the
-            ``RandomizedResponse`` that is charged for the ``Release`` of an int64 array.
+    its index alone. ``estimate_histogram`` and ``estimate_mean`` are unbiased for values within the grid. Private
+    ``values`` (n,) outside the grid count as its nearer end, NaN as its first point. The public ``points``, at least
+    two finite, strictly increasing numbers, are the classes of the ``RandomizedResponse`` that is charged.
     """
     points, stream = check_points(points), open_stream(rng)
     process = RandomizedResponse(check_epsilon(epsilon), len(points))

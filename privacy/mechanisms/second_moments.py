@@ -11,7 +11,7 @@ Unit of all integers: 2^-24, that of ``dp_hetero_lr``'s tables. The grid may be 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,15 +85,10 @@ class RowBounds:
 def clip_rows(features: ArrayLike, scales: ArrayLike, bounds: RowBounds, fraction_bits: int = UNIT_BITS) -> Integers:
     """Features divided by their scales, each row clipped to the radius, as integers on the grid.
 
-    A kernel for one block of rows: a row's result depends on that row and on public numbers only.
-
-    Args:
-        features: array (n, m) of real numbers; private. A row with a NaN or an infinity becomes zero.
-        scales: m positive numbers, public (or released); ones for no scaling.
-        fraction_bits: the grid is 2^-fraction_bits, at most 24 bits; ``SecondMoments.fraction_bits``.
-
-    Returns:
-        int64 array (n, m), unit 2^-24, multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
+    A kernel for one block of rows: a row's result depends on that row and on public numbers only. Of private
+    ``features`` (n, m) a row with a NaN or an infinity becomes zero. ``scales`` are m positive numbers, public (or
+    released). The grid is 2^-fraction_bits, at most 24 bits, as of ``SecondMoments``. Returns int64 (n, m), unit
+    2^-24, multiples of 2^(24 - fraction_bits); every exact l2 norm is at most the radius.
     """
     features = np.asarray(features)
     if features.ndim != 2 or features.shape[1] != bounds.features or features.dtype.kind not in "fiu":
@@ -189,12 +184,10 @@ def replace_one_sensitivity(moving_square: float, others_square: float) -> float
 class MomentNoise:
     """What one party adds to its moments, as Python integers in units of 2^-48; secret. Columns as in ``RowBounds``.
 
-    Args:
-        gram: symmetric object array (columns, columns), for the party's own Gram matrix with its target's column; 0
-            where the intercept meets itself, since n is public.
-        cross: for every other party, by position, an object array (columns, columns of the other), for the party's
-            share of X_p^T X_q; the row of the party's intercept is 0, since its records do not move it.
-        event: what to charge for everything computed from the noisy moments; None without noise.
+    ``gram``, symmetric (columns, columns), is for the party's own Gram matrix with its target's column; 0 where the
+    intercept meets itself, since n is public. ``cross`` is, for every other party by position, (columns, columns of the
+    other), for the party's share of X_p^T X_q; the row of the party's intercept is 0, since its records do not move it.
+    Charge ``event`` for everything computed from the noisy moments; None without noise.
     """
 
     gram: NDArray[np.object_] = field(repr=False)
@@ -292,10 +285,8 @@ class SecondMoments:
         carries the noise of two parties. It holds for the ridge on *every* weight, the intercept's included.
         ``curvature`` c is 4 for the Taylor loss and 1 for least squares.
         """
-        variances = sorted((self.sigma(party) ** 2 for party in range(len(self.bounds))), reverse=True)
         weights = sum(bound.weights for bound in self.bounds)
-        reach = math.sqrt(weights) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY))
-        return 2 * math.sqrt(variances[0] + variances[1]) * reach / (curvature * records)
+        return definite_ridge(map(self.sigma, range(len(self.bounds))), weights) / (curvature * records)
 
     def largest_curvature(self, curvature: float) -> float:
         """Bound of the largest eigenvalue of H without noise: the rows' largest squared norm over ``curvature``."""
@@ -333,6 +324,12 @@ class SecondMoments:
             return np.zeros(shape, dtype=object)
         noise: NDArray[np.object_] = discrete_gaussian(steps, shape, stream).astype(object)
         return np.left_shift(noise, 2 * (UNIT_BITS - self.fraction_bits))
+
+
+def definite_ridge(sigmas: Iterable[float], weights: int) -> float:
+    """2 sqrt(v) (sqrt(m) + sqrt(ln 1000)), m the weights, v the variance of an entry with the noise of the loudest two."""
+    first, second = sorted((sigma**2 for sigma in sigmas), reverse=True)[:2]
+    return 2 * math.sqrt(first + second) * (math.sqrt(weights) + math.sqrt(math.log(1 / INDEFINITE_PROBABILITY)))
 
 
 def off_diagonal(steps: float) -> float:

@@ -151,10 +151,7 @@ class KeyedStream(KeystreamStream):
 
 def open_stream(rng: Rng = None) -> Stream:
     """The stream that an argument ``rng`` stands for: None for the operating system's entropy, a `Stream` for itself.
-
-    Raises:
-        InvalidArgument: For anything else, among them seeds and numpy's generators.
-    """
+    InvalidArgument for anything else, among them seeds and numpy's generators."""
     if rng is None:
         return SystemStream()
     if isinstance(rng, Stream):

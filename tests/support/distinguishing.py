@@ -16,14 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fate_dp.privacy.auditing.bounds import (
-    MAX_EPSILON,
-    Array,
-    _check_counts,
-    _p_value,
-    clopper_pearson,
-    one_run_epsilon,
-)
+from fate_dp.privacy.auditing.bounds import MAX_EPSILON, Array, _p_value, check_counts, clopper_pearson, one_run_epsilon
 from fate_dp.privacy.validation import InvalidArgument, strictly_within, within
 
 MAX_THRESHOLDS = 100
@@ -142,7 +135,7 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     canaries max_i P[w < W <= w + i] / i, at most 1; for delta 0 the binomial tail alone. ``canaries`` are all coins
     that were tossed, those on which the auditor abstains among them.
     """
-    _check_counts(canaries, guesses, correct)
+    check_counts(canaries, guesses, correct)
     epsilon = within("epsilon", epsilon, 0, MAX_EPSILON)
     return _p_value(canaries, guesses, correct, epsilon, within("delta", delta, 0, 1))
 

@@ -10,7 +10,7 @@ import pytest
 from bench.audit_certificate import MUTANTS, audit_of_mutant
 from fate_dp.components.protocols.noisy_rounds import aggregation
 from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
-from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, Certificate, Claim, read, void
+from fate_dp.privacy.auditing.certificate import CONSISTENT, REFUTED, VOID, Certificate, Claim, read
 from fate_dp.privacy.auditing.games import GAMES, audit_mechanism
 from fate_dp.privacy.auditing.one_run import GAUSSIAN, GuessEvidence, SumStatistic
 from fate_dp.privacy.noise.stream import ReproducibleStream
@@ -42,7 +42,7 @@ def test_a_control_that_is_not_broken_makes_it_void_whatever_was_found():
     weak = replace(SOUND, evidence=GuessEvidence(10, 10, 10), control=GuessEvidence(10, 10, 10))
     assert weak.verdict == VOID and "it takes more canaries than 10" in weak.reason
     assert replace(SOUND, claim=replace(CLAIM, epsilon=math.inf)).verdict == VOID
-    assert void(CLAIM, 0.95, "No canaries.").verdict == VOID
+    assert Certificate(CLAIM, 0.95, blocker="No canaries.").verdict == VOID
 
 
 def test_noise_that_repeats_itself_refutes():
@@ -60,8 +60,8 @@ def test_guesses_at_a_delta_refute_with_no_smaller_error_than_delta_allows():
     "certificate",
     [
         SOUND,
-        void(CLAIM, 0.9, "No canaries.", {"table": "0" * 64}),
-        void(replace(CLAIM, epsilon=math.inf), 0.9, "No canaries."),
+        Certificate(CLAIM, 0.9, blocker="No canaries.", inputs={"table": "0" * 64}),
+        Certificate(replace(CLAIM, epsilon=math.inf), 0.9, blocker="No canaries."),
         Certificate(
             replace(CLAIM, delta=1e-5, kind=GAUSSIAN),
             0.95,

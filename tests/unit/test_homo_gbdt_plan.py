@@ -10,7 +10,7 @@ from fate_dp.components.dp_homo_gbdt.boosting import contribution, round_terms
 from fate_dp.components.dp_homo_gbdt.settings import TrainSettings
 from fate_dp.components.protocols.noisy_rounds.account import epsilon_of
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.plan_homo_gbdt import plan_homo_gbdt
+from fate_dp.pipelines.cli.plan_horizontal import plan_homo_gbdt
 from fate_dp.privacy.mechanisms.clipping import ClippedSum, grid_for
 from fate_dp.privacy.noise.stream import ReproducibleStream
 from tests.support.simulated_rounds import Transport

@@ -7,7 +7,7 @@ import pytest
 
 from fate_dp.components.dp_homo_nn.settings import given_settings
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.plan_homo_nn import HomoNNRequest, dimension_of, plan_homo_nn
+from fate_dp.pipelines.cli.plan_horizontal import HomoNNRequest, dimension_of, plan_homo_nn
 
 NEEDED = {"rounds": 4, "batch_size": 60, "records": 600}
 COMMAND = [

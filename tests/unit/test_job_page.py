@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 from fate_dp.pipelines.jobs.text_tables import ESTIMATED
 from fate_dp.pipelines.report.dag_picture import BOX_HEIGHT, Box, Layout, dag_svg
 from fate_dp.pipelines.report.job_documents import document_text
-from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, JobReport, Learned, PartyPart, TaskRun
-from fate_dp.pipelines.report.job_figures import Figure
+from fate_dp.pipelines.report.job_facts import SCHEMA, DagTask, Figure, JobReport, Learned, PartyPart, TaskRun
 from fate_dp.pipelines.report.job_ledger import Cap, LedgerLine, PartyLedger, Told
 from fate_dp.pipelines.report.job_noise import ACTS, MEASURES, noise_of
-from fate_dp.pipelines.report.job_page import notes_of, report_html, summary, write_report
-from fate_dp.pipelines.report.matrix import Matrix
+from fate_dp.pipelines.report.job_page import Matrix, notes_of, report_html, summary, write_report
 from fate_dp.privacy.events import PROCESS_NAMES
 from tests.board.browser import Browser, missing_program
 

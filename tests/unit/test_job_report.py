@@ -32,8 +32,7 @@ from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs.job import TRACEBACK
 from fate_dp.pipelines.report import job_documents, job_facts
 from fate_dp.pipelines.report.job_documents import document_text, merged, read_report
-from fate_dp.pipelines.report.job_facts import gather
-from fate_dp.pipelines.report.job_figures import figures_of, losses_of
+from fate_dp.pipelines.report.job_facts import figures_of, gather, losses_of
 from fate_dp.privacy import Ledger
 from fate_dp.privacy.ledger.entries import BudgetCap
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fate_dp.pipelines.cli.main import main
-from fate_dp.pipelines.cli.plan_hetero_lr import LinkRequest, plan_link
+from fate_dp.pipelines.cli.plan import LinkRequest, plan_link
 
 SIZES = {"rows": 10_000, "guest_columns": 10, "host_columns": 20}
 

@@ -1,8 +1,8 @@
-"""``fate-dp plan homo-nn``: what a training of dp_homo_nn costs in each trust model, before anything is spent.
+"""``fate-dp plan homo-nn`` and ``homo-gbdt``: what a training costs in each trust model, before anything is spent.
 
 Computed from public numbers only, by the functions that every party computes its charges with. Epsilons are in nats, at
 the request's delta, under both relations where there is an account; noise is per coordinate of a round's mean gradient,
-in units of the clip. Proved is what guarantee.yaml of dp_homo_nn says; clients are honest but curious.
+in units of the clip. Proved is what the component's guarantee.yaml says; clients are honest but curious.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fate_dp.components.dp_homo_gbdt import settings as gbdt
 from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
 from fate_dp.privacy.validation import refusal
 
@@ -90,11 +91,7 @@ def plan_homo_nn(request: HomoNNRequest, progress: Callable[[str], None] = lambd
 
 
 def dimension_of(request: HomoNNRequest) -> int:
-    """Number of the model's parameters: as given, or counted on the model.
-
-    Raises:
-        ValueError: an unknown model, parameters that it does not take, or a model only an operator has.
-    """
+    """Parameters of the model, as given or counted on it; ValueError for a model that only an operator has."""
     if request.dimension is not None:
         return request.dimension
     name = request.settings.model["name"]
@@ -206,3 +203,120 @@ def _params(text: str | None) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         allowed = "a JSON object, such as '{\"hidden\": [32]}'"
         raise ValueError(refusal("--model-params", text, allowed)) from error
+
+
+@dataclass(frozen=True)
+class TreesPlan:
+    """One trust model: ``epsilon`` of all trainings together, by relation, and the standard deviation ``noise_of_leaf``
+    in the sum of gradients of one leaf, over all parties. From ``least_records`` on it moves a leaf's step by less
+    than ``VISIBLE``."""
+
+    aggregation: str
+    noise_multiplier: float
+    epsilon: dict[str, Any]
+    noise_of_leaf: float
+    least_records: float
+
+
+@dataclass(frozen=True)
+class HomoGBDTPlan:
+    """The answer; ``records_of_leaf`` is their mean number, ``warning`` a sentence on a delta that promises too little."""
+
+    clients: int
+    records: int
+    trees: int
+    rounds: int
+    depth: int
+    trainings: int
+    delta: float
+    records_of_leaf: float
+    rows: tuple
+    warning: str | None
+
+
+VISIBLE = 0.5
+"""In log odds: how far noise may move the step of a leaf that is called readable."""
+CURVATURE = 0.25
+"""The most that a record adds to a leaf's curvature, that of a score of 0."""
+
+
+def plan_homo_gbdt(
+    settings: gbdt.TrainSettings,
+    clients: int,
+    trainings: int = 1,
+    progress: Callable[[str], None] = lambda sentence: None,
+) -> HomoGBDTPlan:
+    """The two trust models beside each other; ValueError in the component's own sentence where there is no such training."""
+    rows = []
+    for trust in gbdt.AGGREGATIONS:
+        progress(f"Accounting aggregation {trust}")
+        rows.append(_trees_row(replace(settings, aggregation=trust), clients, trainings))
+    return HomoGBDTPlan(
+        clients,
+        settings.records,
+        settings.trees,
+        settings.rounds,
+        settings.depth,
+        trainings,
+        settings.delta,
+        settings.records / 2**settings.depth,
+        tuple(rows),
+        terms_of(settings, clients).delta_warning(),
+    )
+
+
+def terms_of(settings: gbdt.TrainSettings, clients: int) -> RoundTerms:
+    """Of one training, with the noise that is asked for or that the target needs."""
+    from fate_dp.components.dp_homo_gbdt.boosting import round_terms
+    from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
+
+    terms = round_terms(settings, clients)
+    if settings.epsilon is None:
+        return terms
+    return calibrate_terms(terms, settings.epsilon, settings.delta, settings.relation)
+
+
+def _trees_row(settings: gbdt.TrainSettings, clients: int, trainings: int) -> TreesPlan:
+    from fate_dp.components.dp_homo_gbdt.boosting import noise_of_sums
+    from fate_dp.components.dp_homo_gbdt.trees import clip_of_trees
+    from fate_dp.components.protocols.noisy_rounds.account import events_of, noise_of, relations_of
+    from fate_dp.privacy.accounting.total import total_epsilon
+
+    terms = terms_of(settings, clients)
+    epsilons = {}
+    for relation in relations_of(terms):
+        events = [(event, count * trainings) for event, count in events_of(terms, relation)]
+        epsilons[str(relation)] = total_epsilon(events, terms.delta)
+    # Of parties that are all there, in a round after the first one.
+    noise = noise_of_sums(terms, clients, clip_of_trees(settings.trees_of_round, 1))
+    return TreesPlan(terms.aggregation, noise_of(terms), epsilons, noise, noise / (CURVATURE * VISIBLE))
+
+
+def _trees_cells(row: TreesPlan) -> dict[str, str]:
+    return {
+        "aggregation": row.aggregation,
+        "noise": f"sigma {rounded_up(row.noise_multiplier)}",
+        "epsilon, add-or-remove": rounded_up(row.epsilon["add_or_remove"]),
+        "epsilon, replace-one": rounded_up(row.epsilon["replace_one"]),
+        "noise of a leaf": rounded_up(row.noise_of_leaf),
+        "records of a readable leaf": f"{math.ceil(row.least_records)}",
+    }
+
+
+def show_trees(plan: HomoGBDTPlan, console: Console) -> None:
+    times = f", {plan.trainings} trainings" if plan.trainings > 1 else ""
+    title = (
+        f"dp_homo_gbdt: {plan.trees} trees of depth {plan.depth} in {plan.rounds} rounds, {plan.clients} parties with data, "
+        f"{plan.records} records, delta {plan.delta:g}{times}"
+    )
+    print_table(console, title, table_of_cells(map(_trees_cells, plan.rows), texts=2))
+    print_text(
+        console,
+        "Epsilon (nats) is against server, other parties and whoever gets the model; accountant: PLD (dp-accounting). Sigma is "
+        "over what one record moves all sums of a round by. Noise of a leaf is the standard deviation in its sum of gradients, to "
+        f"which a record adds at most 1; from so many records on it moves the leaf's step in log odds by less than {VISIBLE:g} at a "
+        f"score of 0. A leaf has {plan.records_of_leaf:.4g} records in the mean; those of fewer are drawn to the nodes above them. "
+        "With local the server sees every party's own sums, and the noise of all parties adds up.",
+    )
+    if plan.warning:
+        print_text(console, f"Warning: {plan.warning}")
