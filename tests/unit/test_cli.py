@@ -1,5 +1,6 @@
 """The command line says in one sentence what it refuses, and its help names every command."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -47,6 +48,15 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     ) as run:
         run.stdout.close()
         assert run.wait(600) == 1 and run.stderr.read() == ""
+
+
+def test_a_home_that_the_locale_cannot_spell_is_printed_byte_by_byte(tmp_path):
+    home = os.fsencode(tmp_path) + "/家 \N{ROCKET}".encode()
+    environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "gbk", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    program = "import sys; from fate_dp.pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "declare", "bank/loans/y", "--home", home]
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert home in done.stdout and not done.stderr
 
 
 def test_a_declared_source_is_in_the_policy_of_its_party(tmp_path, capsys):
