@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from gmpy2 import mpz
 
-from .joined_records import SHARE_BITS
+from .joined_records import LOW_BITS, SHARE_BITS, split_shares
 from .paillier import (
     Ciphertext,
     EncryptedSum,
@@ -129,10 +129,8 @@ def product_layout(
 ) -> SlotLayout:
     """The slots that hold the sums of a batch of ``rows`` rows under the owner's key.
 
-    The mean product of any two columns is at most 2^square_bits; entries come in units of 2^(dropped - 24).
-
-    Raises:
-        ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
+    The mean product of any two columns is at most 2^square_bits; entries come in units of 2^(dropped - 24). ValueError for
+    rows outside [1, 2^ROW_BITS], or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
         raise ValueError(f"rows must be from 1 to 2^{ROW_BITS}, got {rows}.")
@@ -143,12 +141,8 @@ def product_layout(
 def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
     """The owner's rows, int64 (rows, c) in units of 2^-24, packed and encrypted: what one kernel sends to the other party.
 
-    Args:
-        layout: from `product_layout` for the whole batch.
-        expected: rows that this process will encrypt under the key in all; only the speed depends on it.
-
-    Returns:
-        ``layout.plaintexts(c)`` ciphertexts for each row, row by row.
+    The layout is `product_layout` for the whole batch; a row becomes ``layout.plaintexts(c)`` ciphertexts. This process
+    will encrypt ``expected`` rows under the key in all; only the speed depends on it.
     """
     _check_factor(matrix, "matrix", layout, encryption.public_key)
     expected *= layout.plaintexts(matrix.shape[1])
@@ -273,10 +267,9 @@ def _check_key(layout: SlotLayout, public_key: PublicKey) -> None:
         )
 
 
-# Cross products of shares, whose entries are as wide as those of `joined_records`
+# Cross products of shares, whose entries are as wide as those of `joined_records`. A share is multiplied in two halves, so
+# that the kernels of `powers` serve unchanged.
 
-_HALF_BITS = 33
-"""A share is multiplied in two halves of so many bits, so that the kernels of `powers` serve unchanged."""
 MAX_ROWS = 1 << 30
 
 
@@ -300,7 +293,7 @@ def multiply_shares(
 ) -> tuple[int, ...]:
     """As `multiply_rows`, at the party that owns ``left``: integers (rows, a) below 2^65 in magnitude."""
     check_shares(left)
-    received, halves = _received(encrypted, len(left), layout.plaintexts(columns), public_key), _halves(left)
+    received, halves = _received(encrypted, len(left), layout.plaintexts(columns), public_key), split_shares(left)
     parts = [_wide_products(halves, column, public_key) for column in received.swapaxes(0, 1)]
     return tuple(int(product) for of_left_column in zip(*parts) for product in of_left_column)
 
@@ -325,13 +318,8 @@ def check_shares(matrix: ObjectArray) -> None:
         raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; it was not made by align.")
 
 
-def _halves(matrix: ObjectArray) -> IntArray:
-    """(2, rows, a): entry = high 2^33 + low with 0 <= low < 2^33."""
-    high = matrix >> _HALF_BITS
-    return np.stack([high.astype(np.int64), (matrix - (high << _HALF_BITS)).astype(np.int64)])
-
-
 def _wide_products(halves: IntArray, column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[mpz]:
     """One encrypted sum for each left column: both halves' products, put together again."""
-    high, low = ([EncryptedSum(value, public_key) for value in half] for half in _products(halves, column, public_key))
-    return [(upper.times(1 << _HALF_BITS) + lower).value for upper, lower in zip(high, low)]
+    products = _products([halves[:, ::2], halves[:, 1::2]], column, public_key)
+    high, low = ([EncryptedSum(value, public_key) for value in half] for half in products)
+    return [(upper.times(1 << LOW_BITS) + lower).value for upper, lower in zip(high, low)]

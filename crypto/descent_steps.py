@@ -77,7 +77,6 @@ class UpdateRule:
 
     @property
     def fastest(self) -> float:
-        """The largest learning rate."""
         return max(self.learning_rates)
 
 
@@ -350,7 +349,6 @@ class PreparedSteps:
         return self._layout.steps - self._next
 
     def take(self) -> PreparedStep:
-        """The next step."""
         at = self._next
         if at == self._layout.steps:
             raise ValueError(f"All {at} prepared steps are used; a mask hides the weights of one step only.")
@@ -395,7 +393,10 @@ def multiply_masks(
     """
     share.check(layout.matrix_bits)
     products, own_products = multiply_vectors(received["weights"], share.matrix.tolist(), layout.products, key)
-    inner, own_inner = multiply_vectors(received["left"], _joined_right(masks, layout), layout.losses, key)
+    # One row of multipliers for each group: what it is modulo the moduli of other steps does not matter.
+    groups = [(group, ResidueSystem(layout.losses.system.moduli[group])) for group in _groups(layout)]
+    joined = [[system.join(row) for row in masks.right[:, steps]] for steps, system in groups]
+    inner, own_inner = multiply_vectors(received["left"], joined, layout.losses, key)
     return {"weights": products, "inner": inner}, StepProducts(own_products, _of_each_step(own_inner, layout))
 
 
@@ -414,12 +415,6 @@ def _groups(layout: StepLayout) -> list[slice]:
     """Steps whose multipliers are joined."""
     size = layout.losses_together
     return [slice(first, min(first + size, layout.steps)) for first in range(0, layout.steps, size)]
-
-
-def _joined_right(masks: StepMasks, layout: StepLayout) -> list[list[int]]:
-    """One row of multipliers for each group: what it is modulo the moduli of other steps does not matter."""
-    parts = [(group, ResidueSystem(layout.losses.system.moduli[group])) for group in _groups(layout)]
-    return [[system.join(row) for row in masks.right[:, steps]] for steps, system in parts]
 
 
 def _of_each_step(products: ObjectArray, layout: StepLayout) -> ObjectArray:

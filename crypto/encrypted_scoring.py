@@ -52,8 +52,7 @@ _HEADER = struct.Struct(">32sII")
 def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> bytes:
     """The asker's rows, float (rows, m), standardised as the model's, each number a ciphertext under its own key.
 
-    Raises:
-        ValueError: the shape, or a value that is not finite or too large.
+    ValueError for another shape, or a value that is not finite or too large.
     """
     rows: FloatArray = np.asarray(features, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] < 1:
@@ -66,8 +65,7 @@ def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> byt
 def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKey, intercept: float = 0.0) -> bytes:
     """Encrypted scores ``w.x + b`` of the rows that `encrypt_queries` made, fully blinded, for the owner of the key.
 
-    Raises:
-        ValueError: weights that do not fit, or a message that was not made under this key.
+    ValueError for weights that do not fit, or a message that was not made under this key.
     """
     rows, columns, ciphertexts = _without_header(encrypted, public_key)
     floats: FloatArray = np.asarray(weights, dtype=np.float64)
@@ -96,11 +94,7 @@ def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKe
 
 
 def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
-    """The asker's scores: float (rows,).
-
-    Raises:
-        ValueError: a message that was not made under this key, or whose plaintexts hold no scores.
-    """
+    """The asker's scores, float (rows,); ValueError for a message of another key, or whose plaintexts hold no scores."""
     public_key = private_key.public_key
     rows, columns, ciphertexts = _without_header(encrypted, public_key)
     slots, width = _slots(columns, public_key), _slot_bits(columns)

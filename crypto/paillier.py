@@ -58,7 +58,6 @@ class PublicKey:
 
     @property
     def key_length(self) -> int:
-        """Bits of ``n``."""
         return self.n.bit_length()
 
     @property
@@ -197,10 +196,9 @@ def check_key_length(key_length: int) -> None:
 def generate_keypair(key_length: int = MIN_KEY_LENGTH, primes: int = 2) -> tuple[PublicKey, PrivateKey]:
     """A key pair whose primes are 3 modulo 4 and have 2 as greatest common divisor less 1, as short blinding needs.
 
-    Args:
-        key_length: bits of ``n``, at least `MIN_KEY_LENGTH`.
-        primes: factors of ``n``: 2, or 3 where decryption of numbers up to n is most of the work, which takes half as
-            long with them. Prime factors of 672 bits are no easier to find than those of 1024 (RFC 8017 admits them).
+    ``n`` has ``key_length`` bits, at least `MIN_KEY_LENGTH`, and 2 primes, or 3 where decryption of numbers up to n is most
+    of the work, which takes half as long with them. Prime factors of 672 bits are no easier to find than those of 1024
+    (RFC 8017 admits them).
     """
     check_key_length(key_length)
     return keypair_of_any_length(key_length, primes)
@@ -494,7 +492,6 @@ class DrawnBlinding:
         self._powers = FixedBasePowers(bases, public_key.modulus, self.exponent_bits, height)
 
     def factors(self, count: int) -> list[BlindingFactor]:
-        """``count`` fresh blinding factors, from operating-system entropy."""
         return _factors(self._powers, count, self.public_key)
 
 
@@ -528,11 +525,7 @@ class OwnerEncryption(_Owner):
     """
 
     def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> list[Ciphertext]:
-        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
-
-        This process will make ``expected`` encryptions under the key in all: it sets the size of the table that the first
-        call lays down.
-        """
+        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor; ``expected`` as in `drawn_blinding`."""
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
             raise ValueError("A plaintext must be below n / 2 in magnitude, got one that does not fit the key.")
         return encrypt_with(self._factors(len(plaintexts), expected), plaintexts)

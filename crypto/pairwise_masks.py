@@ -47,11 +47,7 @@ class AgreementKey:
         self.public_bytes: bytes = self._private.public_key().public_bytes_raw()
 
     def shared_with(self, public_key: bytes, session: str, whose: str = "the other party") -> bytes:
-        """32 bytes that the owner of ``public_key`` derives, too; other ones for every session.
-
-        Raises:
-            ValueError: it is malformed, of low order, or one's own.
-        """
+        """32 bytes that the owner of ``public_key``, neither malformed nor one's own, derives, too; others each session."""
         if public_key == self.public_bytes:
             raise ValueError(f"The public key of {whose} is one's own. Every party makes its own key.")
         secret = _exchange(self._private, public_key, whose)
@@ -70,8 +66,7 @@ class AgreementKey:
 def check_public_key(public_key: bytes, whose: str) -> bytes:
     """The 32 bytes of an X25519 public key, which nobody can have chosen so that shared secrets are known to all.
 
-    Raises:
-        ValueError: it has another length or another type, or a low order.
+    ValueError for another length or another type, or a low order.
     """
     _exchange(X25519PrivateKey.generate(), public_key, whose)
     return bytes(public_key)

@@ -158,6 +158,5 @@ def open_products(message: bytes, outputs: int, layout: ProductLayout, private_k
 
 
 def _remainders(numbers: list[int], system: ResidueSystem) -> ObjectArray:
-    return np.array([system.split(number) for number in numbers], dtype=object).reshape(
-        len(numbers), len(system.moduli)
-    )
+    remainders = np.array([system.split(number) for number in numbers], dtype=object)
+    return remainders.reshape(len(numbers), len(system.moduli))

@@ -165,8 +165,7 @@ class SharedDescent:
     Args:
         own_weights: float array, this party's weights to start from, each below 2^10 in magnitude.
         own_columns: where they stand among the m joint weights.
-        layout, rule: public.
-        penalties: m ridge penalties alpha_j >= 0, public; 0 for the intercept.
+        penalties: m ridge penalties alpha_j >= 0; 0 for the intercept. These, layout and rule are public.
         first: whether this is the first of the data parties, the guest.
         state: what `state` returned at this party when an earlier training ended.
     """
@@ -204,8 +203,7 @@ class SharedDescent:
     ) -> list[int]:
         """Compute this party's share of the gradient from all `hidden_weights` of the step, prepared for this quadratic.
 
-        Returns:
-            Leading bits of the share for the first party's `move`; empty with two parties.
+        Returns the share's leading bits for the first party's `move`; none with two parties.
         """
         others = self._layout.parties - 1
         if len(peers_masked_losses) != others:
@@ -243,7 +241,6 @@ class SharedDescent:
 
     @property
     def share(self) -> DescentShare:
-        """This party's share of where the descent is."""
         return DescentShare(self._weights, self._velocity)
 
     def go_back(self, share: DescentShare) -> None:
@@ -274,7 +271,6 @@ class SharedDescent:
         return joint
 
     def _heads(self, step: PreparedStep, residues: ObjectArray) -> list[int]:
-        """The leading bits of the share."""
         return list((residues << self._layout.carry_bits) // step.gradient_modulus)
 
     def _lifted(

@@ -111,8 +111,7 @@ class SlotLayout:
     def pack(self, values: Sequence[int]) -> int:
         """At most `slots` Python integers -> one signed plaintext, the first value in the lowest slot.
 
-        Raises:
-            ValueError: more values than slots, or a value outside [-2^(slot_bits - 1), 2^(slot_bits - 1)).
+        ValueError for more values than slots, or a value outside [-2^(slot_bits - 1), 2^(slot_bits - 1)).
         """
         bits = self.slot_bits
         half = 1 << (bits - 1)

@@ -55,7 +55,6 @@ class PartyHome:
 
     @property
     def key_id(self) -> str:
-        """Public identifier of the key."""
         return key_id(self.key)
 
     @cached_property
@@ -95,11 +94,8 @@ class Dataset(NamedTuple):
 def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None, labels: str | None = None) -> Dataset:
     """Tell the ledger which records these columns are of, before anything is asked or charged.
 
-    Leaving columns away, or taking some rows, must not open a new budget.
-
-    Args:
-        key: the task's data input that the table is; None where it has one only.
-        labels: the account of the table's labels, as ``Ledger.remember_dataset`` takes it.
+    Leaving columns away, or taking some rows, must not open a new budget. ``key`` is the task's data input that the table
+    is, None where it has one only; ``labels`` as ``Ledger.remember_dataset`` takes them.
     """
     columns = frame.schema.columns.to_list()
     tags = chain.from_iterable(record_tag_stream(frame, home.key, space) for space in record_spaces(home, key))
@@ -112,8 +108,7 @@ def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None
 def record_spaces(home: PartyHome, key: str | None = None) -> tuple[str, ...]:
     """Within which equal match ids are one record: a name for each population that the rows may be of, for tags.
 
-    Args:
-        key: the task's data input that the rows came by; None for all of its inputs.
+    ``key`` is the task's data input that the rows came by; None for all of its inputs.
     """
     return spaces_of(home.policy.populations_of(origin_of_this_task(key)))
 
@@ -202,8 +197,7 @@ class Charges:
     def record(self, events: Charged, purpose: str) -> None:
         """Charge before what is described leaves; noise is never drawn twice alike, so every call is a release anew.
 
-        Raises:
-            BudgetExceeded: Another job took what was left of the cap since ``check``.
+        BudgetExceeded where another job took what was left of the cap since ``check``.
         """
         for account, event, count in self._claimed(events):
             release = self._home.ledger.record(

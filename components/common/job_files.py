@@ -109,7 +109,6 @@ class JobFiles:
 
     @property
     def task(self) -> str:
-        """The task's name in the job."""
         return self.parameters.parents[2].name
 
     def given(self) -> Document:

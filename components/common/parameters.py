@@ -197,7 +197,10 @@ def settings_of(declaration: type, given: Mapping[str, object]) -> Any:
 def _read(item: Any, hint: Any) -> Parameter:
     sentence, check, note, title, limits = item.metadata["parameter"]
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    kinds = tuple(dict.fromkeys(_kind(part) for part in parts if part is not type(None)))
+    found = [typing.get_origin(part) or part for part in parts if part is not type(None)]
+    # What is no word, number or list is made from a mapping.
+    plain = {tuple: list, **{kind: kind for kind in (bool, int, float, str, list)}}
+    kinds = tuple(dict.fromkeys(plain.get(part, dict) for part in found))
     about = note or (None if isinstance(check, OneOf) else getattr(check, "__doc__", None))
     if kinds == (bool,) and check is None:
         check = partial(flag, item.name)
@@ -208,9 +211,3 @@ def _read(item: Any, hint: Any) -> Parameter:
     title = title or "".join(word.capitalize() for word in item.name.split("_"))
     default = item.default if item.default_factory is MISSING else item.default_factory()
     return Parameter(item.name, sentence, kinds, default, check, title, (about or title).strip().splitlines()[0])
-
-
-def _kind(hint: Any) -> type:
-    """What a job may write for a field: whatever is no word, number or list is made from a mapping."""
-    found = typing.get_origin(hint) or hint
-    return list if found is tuple else found if found in (bool, int, float, str, list) else dict

@@ -116,8 +116,7 @@ class LabelPrivacy:
     def after(self, warm_start: Document | None) -> LabelPrivacy:
         """Privacy of a model that goes on from ``warm_start`` with these labels.
 
-        The same draw adds nothing, whatever else went in; a start that names no draws is a draw of its own, and one whose
-        labels nothing is known of has no privacy.
+        The same draw adds nothing; a start that names no draws is one of its own, and unknown labels have no privacy.
         """
         if warm_start is None:
             return self

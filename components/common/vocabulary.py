@@ -38,12 +38,10 @@ def delta_parameter(of: str) -> Any:
 
 
 def spread_parameter(condition: str = "") -> Any:
-    """The field ``noise_spread``."""
     return parameter(f"how noise is spread: uniform or adaptive{condition}", UNIFORM, check=OneOf(SPREADS))
 
 
 def he_parameter() -> Any:
-    """The field ``he_param``."""
     return parameter(
         "encryption: kind paillier, key_length of at least 2048", DEFAULT_HE, check=he_param, title="HEParam"
     )

@@ -72,7 +72,6 @@ class Flips:
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
     def recorded(self) -> Document:
-        """What the ledger needs to know."""
         return {"classes": len(self.classes), "class_labels": [canonical_label(value) for value in self.classes]}
 
     def facts(self) -> Document:
@@ -101,7 +100,6 @@ class NoisyNumbers:
             raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
-        """As those of `Flips`."""
         kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
@@ -127,13 +125,6 @@ def _flip_block(match_ids: Any, labels: np.ndarray, draw: Flips, key: bytes, lab
     return values[flip_labels(match_ids, indices, draw.epsilon, len(values), key, label_source)]
 
 
-def draw_of(settings: Settings) -> Flips | NoisyNumbers:
-    """What is drawn for every label."""
-    if settings.bounds is None:
-        return Flips(settings.epsilon, tuple(settings.classes))
-    return NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
-
-
 @dataclass
 class LabelFlipGuestPreflight(Preflight):
     """The guest's checks; ``planned`` is the job and this task's name in it, ``known`` what this party knows of the job."""
@@ -147,7 +138,11 @@ class LabelFlipGuestPreflight(Preflight):
     release: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.home, self.draw = home_of(self.ctx), draw_of(self.settings)
+        self.home, settings = home_of(self.ctx), self.settings
+        if settings.bounds is None:
+            self.draw: Flips | NoisyNumbers = Flips(settings.epsilon, tuple(settings.classes))
+        else:
+            self.draw = NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
 
     def check(self) -> Document:
         frames.check_guest_table(self.frame)
@@ -183,10 +178,9 @@ class LabelFlipGuestPreflight(Preflight):
                 rows=frames.flip_stream(frame, self.flipped, home.key, source),
                 cap=cap.epsilon,
                 delta=cap.delta,
-                job_id=job.job_id,
-                task_id=job.task_id,
                 fingerprint=frames.ids_fingerprint(frame),
                 most_records=home.policy.source(source).records,
+                **job._asdict(),
                 **self.draw.recorded(),
             )
         except BudgetExceeded as error:

@@ -39,11 +39,9 @@ class PublicBins:
 
     @property
     def most_bins(self) -> int:
-        """How many bins the column has."""
         return self.column.count
 
     def named(self, name: str) -> ColumnBins:
-        """The bins of the column ``name``."""
         return replace(self.column, name=name)
 
     def with_special(self, values: tuple[float, ...]) -> PublicBins:

@@ -9,7 +9,7 @@ scores, so nothing undoes their errors: figures on them are shown as what they a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,16 +58,17 @@ def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Docu
     Family binomial scores by P(y = 1); a soft label appears as its more probable class, since FATE's Evaluation takes
     classes only. Family gaussian scores by z itself. Of more than two classes, ``predict_detail`` holds each one's
     probability against the rest, which need not add up to 1, ``predict_result`` the most probable one, and
-    ``predict_score`` its probability.
-
-    Args:
-        joint_scores: a table of joint scores z for every model.
-        document: the model, as stored.
+    ``predict_score`` its probability. ``joint_scores`` are a table of z for every model, ``document`` the model as stored.
     """
     if len(joint_scores) > 1:
-        score = partial(_scored_classes, classes=document["meta"]["labels"])
-        of_all = reduce(_joined, joint_scores).mapValues(score)
-        return prediction_frame_of(frame, of_all, dataset_type)
+        classes = document["meta"]["labels"]
+
+        def scored(of_models: np.ndarray) -> tuple[list, list, list]:
+            of_classes = probabilities(of_models)
+            most_probable = np.array(classes)[of_classes.argmax(axis=1)]
+            return with_details(of_classes.max(axis=1), most_probable, classes, of_classes)
+
+        return prediction_frame_of(frame, reduce(_joined, joint_scores).mapValues(scored), dataset_type)
     (only,) = joint_scores
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
@@ -119,14 +120,7 @@ def show_scored(
 
 
 def _joined(first: Table, second: Table) -> Table:
-    """Joint scores (rows,), or (rows, models), with those of another model in a further column."""
     return first.join(second, lambda left, right: np.column_stack([left, right]))
-
-
-def _scored_classes(joint_scores: np.ndarray, classes: list) -> tuple[list, list, list]:
-    """Scores, results and details of a block. FATE's results are classes' numbers; these are the classes."""
-    of_classes = probabilities(joint_scores)
-    return with_details(of_classes.max(axis=1), np.array(classes)[of_classes.argmax(axis=1)], classes, of_classes)
 
 
 def _harder(labels: np.ndarray) -> np.ndarray:
@@ -145,7 +139,6 @@ def on_labels(rows: str, name: str, which: str) -> str:
 
 
 def estimated(rows: str, name: str) -> str:
-    """The line of a measure that is estimated for true labels."""
     return f"{rows}: {name} on true labels, estimated"
 
 
@@ -154,19 +147,15 @@ def standard_error(rows: str, name: str) -> str:
 
 
 def bias(rows: str, name: str) -> str:
-    """The line of how far the estimate errs upwards at most."""
     return f"{rows}: {name}, bias"
 
 
 @dataclass(frozen=True)
 class FittedTo:
-    """What is known of the fit to the rows that were scored.
+    """What is known of the fit, of ``weights`` of all parties with the intercept, to the rows that were scored.
 
-    Attributes:
-        weights: of all parties, intercept included.
-        exact_sigmoid: whether the loss was the logistic one, not Taylor's.
-        bounded: whether the scores follow the flips no further than those of one full-batch fit do; with flipback, with
-            noise, with mini-batches and after a start from another model nobody knows how far.
+    ``bounded`` is whether the scores follow the flips no further than those of one full-batch fit do; with flipback, with
+    noise, with mini-batches and after a start from another model nobody knows how far.
     """
 
     weights: int

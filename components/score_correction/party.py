@@ -39,17 +39,15 @@ def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, out
     corrected = scores.mapValues(partial(_corrected, epsilon=settings.epsilon, threshold=settings.threshold))
     output_data.write(prediction_frame_of(scored, corrected, kind))
     flip = flip_probability(settings.epsilon)
-    show_summary(
-        ctx,
-        {
-            "mechanism": "correction of scores for flipped labels, post-processing",
-            "epsilon of the labels (nats, unit label, replace-one)": settings.epsilon,
-            "further epsilon": 0,
-            "rate of flips": flip,
-            "rows": len(given),
-            "share of scores that no flips give": float(np.mean((given < flip) | (given > 1 - flip))),
-        },
-    )
+    facts = {
+        "mechanism": "correction of scores for flipped labels, post-processing",
+        "epsilon of the labels (nats, unit label, replace-one)": settings.epsilon,
+        "further epsilon": 0,
+        "rate of flips": flip,
+        "rows": len(given),
+        "share of scores that no flips give": float(np.mean((given < flip) | (given > 1 - flip))),
+    }
+    show_summary(ctx, facts)
 
 
 def checked_kind(scored: DataFrame) -> str:

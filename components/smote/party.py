@@ -154,7 +154,7 @@ def over_sample_table(ctx: Context, frame: DataFrame, output: TableOutput, setti
     """
     # The guest passes the verdicts on, so there must be one; hosts and an own model without any are welcome.
     require(ctx.federation.parties, "guest", "smote needs exactly one to tell all of a refusal.", at_most=1)
-    job, tag = job_of(ctx), ctx.federation.local_party[1]
+    tag = ctx.federation.local_party[1]
     rule = rule_of(settings.method, settings.neighbours, settings.groups)
     preflight = FitTable(ctx, frame, rule, settings.groups)
     preflight.agree()
@@ -172,8 +172,7 @@ def over_sample_table(ctx: Context, frame: DataFrame, output: TableOutput, setti
         method=f"{rule.method}, {rule.neighbours} neighbours, {draws}",
         rows=len(rows.labels) + new_rows,
         synthetic_rows=new_rows,
-        job_id=job.job_id,
-        task_id=job.task_id,
+        **job_of(ctx)._asdict(),
     )
     facts = {
         "mechanism": "over-sampling of this party's own rows",

@@ -38,7 +38,6 @@ Rounds = int | Collection[int]
 
 
 def rounds_per_epoch(terms: RoundTerms) -> int:
-    """P, at least 1."""
     # A quotient that rounding put just above a whole number stands for that number.
     return max(1, math.ceil(terms.records / terms.batch_size * (1 - 1e-12)))
 
@@ -97,7 +96,6 @@ def _most_messages(terms: RoundTerms, clients: int) -> int:
 
 # A clip of another size changes the grid with it, so a clip holds 2^34 to 2^35 steps. Events are stated for 2^34, where
 # grid and slack weigh most: one event for all rounds, whatever their clips.
-
 
 OBSERVERS = ("client", "model", "server")
 MIN_STEPS_OF_CLIP = STEPS_OF_CLIP / 2
@@ -170,8 +168,8 @@ def relations_of(terms: RoundTerms) -> tuple[str, ...]:
 def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> RoundTerms:
     """The same terms, at ``delta``, with the least noise whose account for all rounds is at most ``epsilon`` (nats).
 
-    ``epsilon_of`` of the result never exceeds the target. The noise multiplier is at most 2e-5 above, an epsilon0 at
-    most 2e-3 below, the best that the account accepts. UnreachableTarget says what would be in reach.
+    The noise multiplier is at most 2e-5 above, an epsilon0 at most 2e-3 below, the best that the account accepts.
+    UnreachableTarget says what would be in reach.
     """
     epsilon, delta = check_target(epsilon, delta)
     terms = replace(terms, delta=delta)
