@@ -128,7 +128,7 @@ def encrypted_table(
 
     def encrypted(of_partition: Iterable) -> Iterator[Tagged]:
         for _, (names, matrix) in of_partition:
-            yield from encrypted_records(names, matrix, cipher, encryption, expected)
+            yield from encrypted_records(names, matrix, cipher=cipher, encryption=encryption, expected=expected)
 
     return _sorted(_spread(blocks, encrypted, partitions))
 

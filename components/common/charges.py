@@ -25,7 +25,7 @@ from fate_dp.privacy.ledger.ledger import party_key
 from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, key_id, parties_folder, party_folder
 
-from .federation import Context
+from .federation import Context, others
 from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
 from .job_files import origin_of_this_task, tables_of_this_task
 from .preflight import PrivateReason
@@ -74,6 +74,11 @@ def home_of(ctx: Context) -> PartyHome:
 def job_of(ctx: Context) -> JobReference:
     """FATE-Flow names the job in the environment and the task in the federation session."""
     return JobReference(os.environ.get("FATE_JOB_ID", "local"), ctx.federation.session_id)
+
+
+def observers_of(ctx: Context) -> tuple[str, ...]:
+    """Roles of all but this party, and whoever gets its model."""
+    return tuple(sorted({party.role for party in others(ctx)} | {"model"}))
 
 
 def columns_name(columns: Iterable[str]) -> str:

@@ -275,6 +275,14 @@ def distinct_labels(frame: DataFrame, limit: int) -> set:
     return of_blocks.reduce(operator.or_)
 
 
+def feature_names(frame: DataFrame) -> list[str]:
+    """The feature columns, of which each data party needs at least one."""
+    names = frame.schema.columns.to_list()
+    if not names:
+        raise Refusal("The table has no feature columns; each data party needs at least one.")
+    return names
+
+
 def require_numeric(frame: DataFrame, instead: str = "all features must be numbers") -> None:
     """Features must be numbers; ``instead`` says what to do about the first one that is not, which its own party is told."""
     for name in frame.schema.columns:
@@ -287,9 +295,7 @@ def check_features(frame: DataFrame, centre: ArrayLike = 0.0, scale: ArrayLike =
 
     The first bad column is named to its own party only. Returns the smallest and the largest value of each feature.
     """
-    names = frame.schema.columns.to_list()
-    if not names:
-        raise Refusal("The table has no feature columns; each data party needs at least one.")
+    names = feature_names(frame)
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     middle, unit = np.asarray(centre), np.asarray(scale)

@@ -13,8 +13,8 @@ from typing import Any
 from fate_dp.privacy.events import Event, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels
-from ..common.federation import Document, others
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, observers_of, refuse_derived_labels
+from ..common.federation import Document
 from ..common.frames import (
     DataFrame,
     Table,
@@ -65,18 +65,13 @@ class BinningAgreement(Preflight):
         """Whether a column of this party is cut at quantiles, which bins_epsilon pays for."""
         return any(isinstance(each, QuantileBins) for each in self.rules.values())
 
-    @property
-    def observers(self) -> tuple[str, ...]:
-        """Everybody but this party, and whoever gets its model."""
-        return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
-
     def check_table(self) -> None:
         """Rows, ids, a rule for each column; raises ValueError."""
         require_rows(self.frame)
         require_distinct_ids(self.frame)
         special = home_of(self.ctx).policy.special_values_of(origin_of_this_task())
         self.rules = checked_rules(self.frame, self.settings, special)
-        self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, self.observers)
+        self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, observers_of(self.ctx))
         if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled; put dp_binning before smote.")
 
@@ -89,10 +84,9 @@ class BinningAgreement(Preflight):
         else:
             self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
         unit = Unit.LABEL if self.settings.privacy == LABEL else Unit.RECORD
-        self.charged = [*self.charged, (replace(self.noise.event(self.observers), unit=unit), 1)]
+        self.charged = [*self.charged, (replace(self.noise.event(observers_of(self.ctx)), unit=unit), 1)]
 
     def check_cap(self) -> None:
-        """Refuse what the cap does not allow; nothing is written."""
         if self.charged:
             settings = self.settings
             self.charges = Charges(
@@ -110,7 +104,6 @@ class BinningAgreement(Preflight):
             self.charges.record(self.charged, PURPOSE)
 
     def mark_released(self) -> None:
-        """Note that what was charged has left."""
         if self.charges is not None:
             self.charges.mark_released()
 
@@ -132,10 +125,7 @@ class HostAgreement(BinningAgreement):
 
 @dataclass
 class GuestAgreement(BinningAgreement):
-    """The guest's checks.
-
-    ``events`` are its labels as 0 and 1, not there without WOE; ``labels`` is what its ledger knows of them, where it matters.
-    """
+    """The guest's checks; ``events`` are its labels as 0 and 1, ``labels`` what its ledger knows of them, where it matters."""
 
     events: Table = field(init=False)
     labels: LabelPrivacy | None = field(init=False, default=None)

@@ -82,7 +82,6 @@ class PartyModel:
 
     @property
     def features(self) -> int:
-        """Of this party, the intercept among them."""
         return len(self.header) + int(self.fit_intercept)
 
     def learning_rates(self) -> list[float]:

@@ -185,11 +185,7 @@ class AskedRows(CountedScores):
         return cls(home, job, dataset, home.policy.score_cap(dataset, len(header), home.ledger.related(dataset)))
 
     def record(self, rows: int) -> None:
-        """Count ``rows`` before they are scored.
-
-        Raises:
-            LedgerError: beyond the cap, where another job took what was left; what was counted stays counted.
-        """
+        """Count ``rows`` before they are scored; LedgerError beyond the cap, where what was counted stays counted."""
         self.check_cap(rows)
         for _ in range(rows):
             self.count(secrets.token_hex(16), PURPOSE, rows=1)
@@ -270,10 +266,11 @@ def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: D
     tables = {name: _in_messages(frame[columns], checks.units[name]) for name, columns in checks.columns.items()}
     hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), tables, frame.shape[0], len(weights), key_length)
     rows = prepare_rows(frame[header_of(document)], units_of(document), fit_intercept=has_intercept(document))
-    joint = [
-        rows.mapValues(partial(_joint_scores, weights=of_model, hosts_part=hosts_part))
-        for of_model, hosts_part in zip(weights, hosts_parts)
-    ]
+
+    def joint_scores(of_model: np.ndarray, hosts_part: np.ndarray) -> Table:
+        return rows.mapValues(lambda block: block.scores(of_model) + block.part_of(hosts_part))
+
+    joint = list(map(joint_scores, weights, hosts_parts))
     scored = prediction_frame(frame, joint, document, TEST_SET)
     show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
@@ -354,8 +351,7 @@ def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int, units:
     for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
         constant = -float(weights @ (units.centre / units.scale))
         answer = partial(score_queries, weights=weights, public_key=public_key, intercept=constant)
-        answers = queries.mapValues(answer)
-        of_model.guest.put("answers", answers)
+        of_model.guest.put("answers", queries.mapValues(answer))
 
 
 def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
@@ -381,7 +377,3 @@ def _cut(blocks: Iterable[tuple[object, Block]]) -> Iterator[tuple[int, list[tup
 def _put_together(pieces: list[tuple[int, np.ndarray]]) -> np.ndarray:
     ordered = [features for _, features in sorted(pieces, key=operator.itemgetter(0))]
     return np.vstack(ordered) * UNIT
-
-
-def _joint_scores(block: Block, weights: np.ndarray, hosts_part: np.ndarray) -> np.ndarray:
-    return block.scores(weights) + block.part_of(hosts_part)

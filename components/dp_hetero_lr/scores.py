@@ -73,15 +73,10 @@ def _draws(features: np.ndarray, key: bytes) -> np.ndarray:
 
 def joint_score_blocks(ctx: Context, rows: Table, weights: np.ndarray, step: float) -> Table:
     """At the guest: table of joint scores z (float64 arrays), each host's part a multiple of ``step``."""
-    add = partial(_add, step=step)
     total = rows.mapValues(methodcaller("scores", weights))
     for part in ctx.hosts.get("scores"):
-        total = total.join(part, add)
+        total = total.join(part, lambda own, received: own + decoded_scores(received, len(own), step))
     return total
-
-
-def _add(own: np.ndarray, received: object, step: float) -> np.ndarray:
-    return own + decoded_scores(received, len(own), step)
 
 
 def contexts_of_models(ctx: Context, models: int) -> list[Context]:

@@ -48,8 +48,6 @@ from .settings import TrainSettings
 logger = logging.getLogger(__name__)
 
 SCORES_OF_TRAINING, SCORES_OF_VALIDATION = f"joint scores of {TRAINING_ROWS}", f"joint scores of {VALIDATION_ROWS}"
-
-
 Solver = CrossProduct | PerEpoch | Noised
 """How a training is encrypted: what each role does, in step with the others."""
 
@@ -70,14 +68,7 @@ def checked_descent(ctx: Context, settings: TrainSettings) -> Descent:
 
 @dataclass
 class HeteroPreflight(Preflight):
-    """What guest and hosts check alike, and keep.
-
-    Attributes:
-        units: what the party counts its columns in, see `units_to_train_in`.
-        rows: blocks of the training table.
-        noise: the party's own, None without.
-        bits: of its columns, see `size_bits`.
-    """
+    """What guest and hosts check alike, and keep; for ``units`` see `units_to_train_in`, for ``bits`` `size_bits`."""
 
     settings: TrainSettings
     train_data: DataFrame
@@ -116,12 +107,7 @@ class HeteroPreflight(Preflight):
 
 @dataclass
 class HeteroGuestPreflight(HeteroPreflight):
-    """The guest's checks.
-
-    Attributes:
-        validation: what is known of the labels of the validation rows.
-        told: what the summary says of flipback that was left out.
-    """
+    """The guest's checks; ``validation`` is what is known of the labels of those rows, ``told`` of flipback left out."""
 
     privacy: LabelPrivacy = field(init=False)
     validation: LabelPrivacy | None = field(init=False)

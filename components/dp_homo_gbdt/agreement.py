@@ -11,7 +11,7 @@ from fate_dp.privacy.bins import TableBins
 
 from ..common.charges import Charges
 from ..common.federation import Context, Document, Federation, PartyId, own_party, require
-from ..common.frames import DataFrame, require_numeric
+from ..common.frames import DataFrame, feature_names, require_numeric
 from ..common.preflight import Preflight, Refusal, about_settings
 from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
 from ..protocols.noisy_rounds.party_tables import (
@@ -94,9 +94,7 @@ class TreesTables(Preflight):
         if own_party(self.ctx) == self.federation.server:
             return {}
         frame = check_labelled_rows(self.frame, settings.records, "the arbiter")
-        self.columns = frame.schema.columns.to_list()
-        if not self.columns:
-            raise Refusal("The table has no feature columns; each data party needs at least one.")
+        self.columns = feature_names(frame)
         require_numeric(frame, NOT_NUMERIC)
         check_labels(frame, CLASSES)
         return {"columns": self.columns}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,13 +107,9 @@ def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
 
 def prediction_frame(frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
     """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them."""
-    bins, batches = model_of(document)
-    score = partial(_scored, bins=bins, batches=batches, threshold=document["meta"]["threshold"])
-    return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
+    (bins, batches), threshold = model_of(document), document["meta"]["threshold"]
 
+    def scored(features: np.ndarray) -> tuple[list, list, list]:
+        return scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
 
-def _scored(
-    features: np.ndarray, bins: TableBins, batches: Sequence[GrownBatch], threshold: float
-) -> tuple[list, list, list]:
-    """Scores, results and details of a block: three lists."""
-    return scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
+    return prediction_frame_of(frame, feature_blocks(frame).mapValues(scored), dataset_type)

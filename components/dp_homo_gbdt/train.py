@@ -115,10 +115,8 @@ class TreesMember:
     def contribution(self, splits: Document, number: int) -> Contribution | None:
         """Of a round, or None where it failed."""
         self._splits = Batch(**splits)
-        return unless_it_fails(
-            lambda: contribution(self.sums(number), self._terms, self._position, number, self._stream),
-            f"round {number}",
-        )
+        given = self._terms, self._position, number, self._stream
+        return unless_it_fails(lambda: contribution(self.sums(number), *given), f"round {number}")
 
     def sums(self, number: int) -> ClippedSum:
         """Sums by leaf of all rows, without noise: private."""

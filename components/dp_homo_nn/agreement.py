@@ -186,11 +186,8 @@ class HomoNNConsent(Preflight):
         own = {name: agreed[name] for name in ("own_noise", "own_sampling")}
         noised = replace(terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]), **own)
         chosen, terms = settled(settings, noised)
-        source, units, promise = (
-            self.tables.source,
-            self.tables.units,
-            promise_of(settings, terms, step, federation.ids),
-        )
+        promise = promise_of(settings, terms, step, federation.ids)
+        source, units = self.tables.source, self.tables.units
         check_told({"promise": promise}, agreed)
         if source is None or units is None:
             self.agreement = HomoNNAgreement(chosen, federation, terms, promise, step)

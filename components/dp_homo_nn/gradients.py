@@ -81,7 +81,6 @@ class LayeredModule:
             layer.load()
 
     def is_exact(self) -> bool:
-        """Whether products of the layers' own shapes are the same in another order, as exact ones are."""
         return all(layer.is_exact(self.block) for layer in self._layers)
 
     def outputs(self, features: Tensor) -> Tensor:
@@ -232,11 +231,8 @@ class RecordGradients:
         """Sum of the gradients of records (n, m) at weights (d,), divided by ``scales`` if given, each then clipped.
 
         Exact and in the unit of the clip; its ``sensitivity`` is proved in docs/proofs-dp_homo_nn.md. A record with a NaN
-        or an infinity contributes zero; nothing is refused because of a record's values.
-
-        Args:
-            clip: l2 norm, public, from 1e-150 to 1e150.
-            scales: (d,), positive, public or already released.
+        or an infinity contributes zero; nothing is refused because of a record's values. The ``clip`` is a public l2 norm
+        from 1e-150 to 1e150; ``scales`` are (d,), positive, public or already released.
         """
         total = PartsSum(self.dimension, clip)
         divisors = None if scales is None else self._checked_scales(scales)
@@ -272,7 +268,6 @@ class RecordGradients:
             return torch.cat([self._module(block) for block in features.split(OUTPUTS_AT_ONCE)])
 
     def _blocks(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> Iterator[list[Part]]:
-        """The parts of the gradients, block by block."""
         records, targets = _checked_records(features, labels)
         self.probe(records.shape[1:])
         self._load(weights)

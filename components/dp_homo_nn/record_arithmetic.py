@@ -32,11 +32,9 @@ MAX_ARGUMENT = 40.0
 
 @dataclass(frozen=True, eq=False)
 class Short:
-    """Numbers rounded, record by record, to ``integers * unit``.
+    """Numbers rounded, record by record, to ``integers * unit``; the unit, float64 (n, 1, ...), is a power of two.
 
-    Attributes:
-        integers: float64 (n, ...), whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
-        unit: float64 (n, 1, ...), a power of two per record.
+    Integers, float64 (n, ...), are whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
     """
 
     integers: Tensor
@@ -159,7 +157,6 @@ def _table() -> Tensor:
 
 _TABLE = _table()
 
-
 MAX_AT_ONCE = 32
 FINE_BITS = 12
 MAX_BITS = 23
@@ -180,7 +177,6 @@ class Outer:
 
     @classmethod
     def of(cls, start: int, left: Tensor, right: Tensor) -> Outer:
-        """From float64 tensors."""
         return cls(start, _shortened(left), _shortened(right))
 
     @property
@@ -251,11 +247,9 @@ class GradientRows:
         return Short(ones, ones, 1), self.numbers.within(_bits(self.numbers.integers))
 
     def norms(self, left: Short, right: Short) -> Tensor:
-        """As in ``Outer``."""
         return _norm(right) if self.squares is None else self.squares.sqrt() * right.unit.view(-1)
 
     def sums(self, left: Tensor, right: Tensor) -> Tensor:
-        """As in ``Outer``."""
         kernel = None if self.squares is None else record_kernel()
         return (left.mT @ right).flatten().long() if kernel is None else kernel.weighted_sums(right, left)
 

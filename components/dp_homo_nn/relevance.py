@@ -54,11 +54,8 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
 def relevance(layers: Sequence[nn.Module], inputs: Tensor, at: int = 0, stabiliser: float = STABILISER) -> Tensor:
     """Relevances of the inputs of layer ``at`` for the predicted logit, record by record: float64 in their shape; private.
 
-    Args:
-        layers: from ``layers_of``.
-        inputs: tensor (n, ...) of finite numbers that the first layer takes; private.
-        at: from 0, the model's inputs, to the number of layers, the outputs themselves.
-        stabiliser: added to |z_j|, in the unit of a layer's outputs.
+    ``layers`` are from `layers_of`; ``inputs`` (n, ...) are private finite numbers that the first one takes. ``at`` goes from 0,
+    the model's inputs, to the number of layers, the outputs; ``stabiliser`` is added to |z_j|, in the unit of a layer's outputs.
     """
     activations, ours = [inputs], []
     with torch.no_grad():
@@ -149,12 +146,8 @@ def first_layer(module: nn.Module) -> FirstLayer:
 def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float) -> np.ndarray:
     """Scales of all coordinates: max(beta_g, 1 / (4 G))^power over its geometric mean on group g, 1 elsewhere.
 
-    Post-processing of the released contributions: float64 (d,), positive, in the order of the flat weights. Noise is
-    less where the model looks.
-
-    Args:
-        contributions: the G released mean contributions beta, in the order of ``first_layer``.
-        power: -1/2 falls with the contribution, 1/2 is the opposite direction.
+    Post-processing of the G released mean ``contributions`` beta, in the order of `first_layer`: float64 (d,), positive, in the
+    order of the flat weights. Noise is less where the model looks; the power 1/2, for -1/2, is the opposite direction.
     """
     groups = first_layer(module)
     if np.shape(contributions) != (groups.groups,):
@@ -299,14 +292,10 @@ def noise_beside(
         high, below, low = low, above, low / 2
         above = excess(low)
     while high / low > 1 + TOLERANCE:
-        noise = _between(math.log(low), above, math.log(high), below)
+        # Where a line through both ends crosses zero and a little beyond, if they are finite, else the middle.
+        part, start = above / (above - below) if math.isfinite(above - below) else 0.5, math.log(low)
+        width = math.log(high) - start
+        noise = math.exp(start + width * min(0.98, max(0.02, part + TOLERANCE / (4 * width))))
         found = excess(noise)
         low, above, high, below = (noise, found, high, below) if found > 0 else (low, above, noise, found)
     return high
-
-
-def _between(low: float, above: float, high: float, below: float) -> float:
-    """Where a line through both ends crosses zero and a little beyond, if they are finite, else the middle."""
-    part = above / (above - below) if math.isfinite(above - below) else 0.5
-    nudge = TOLERANCE / (4 * (high - low))
-    return math.exp(low + (high - low) * min(0.98, max(0.02, part + nudge)))

@@ -202,10 +202,8 @@ def promise_of(
 
 def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee, party: str) -> None:
     """At each data party: refuse noise of the guest that does not keep what was asked for."""
-    asked, reached = (
-        (settings.party_epsilons or {}).get(party, settings.epsilon),
-        guarantee.epsilons[settings.stated_relation],
-    )
+    asked = (settings.party_epsilons or {}).get(party, settings.epsilon)
+    reached = guarantee.epsilons[settings.stated_relation]
     if asked is not None and reached > asked * ROUNDING:
         raise Refusal(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):

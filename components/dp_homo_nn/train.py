@@ -217,7 +217,6 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
         course = Serving(ctx, agreement).all_rounds(ctx)
         show_summary(ctx, summary_of(agreement, course))
         return without_model("arbiter", {**agreement.promise, **course.to_json()}), None
-
     passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
     return without_model("shuffler", agreement.promise), None

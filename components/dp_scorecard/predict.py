@@ -52,7 +52,6 @@ class ShownPoints(CountedScores):
             self.check_cap(int(self.is_new(self.digest)))
 
     def record(self) -> None:
-        """Count the release if it has a training row, else note it."""
         rows = self.frame.shape[0]
         if self.touches_training(self.frame):
             self.count(self.digest, PURPOSE, rows)
@@ -79,7 +78,6 @@ class PointsGuestPreflight(Preflight):
         return {}
 
     def scorecard(self) -> Scorecard:
-        """The columns that the table must have."""
         return Scorecard.from_json(self.document)
 
     def commit(self, hosts: dict[str, Document]) -> Document:

@@ -66,8 +66,7 @@ def revise_labels(
         rows=frames.labelled_stream(result, home.key, flips.source),
         description=f"flipback ({checks.mode}): post-processing, no further epsilon{_others(releases)}",
         releases=checks.model,
-        job_id=job.job_id,
-        task_id=job.task_id,
+        **job._asdict(),
     )
     output_data.write(result)
     facts = {

@@ -74,7 +74,7 @@ def asks_hosts(plan: JobPlan, flip: str) -> bool:
     """
     tasks = trainings_on(plan, plan.task(flip))
     try:
-        noised = any(PlannedTraining(plan, task).has_noise for task in tasks)
+        noised = any(PlannedTraining(plan, task).settings.privacy != NONE for task in tasks)
     except ValueError:
         return False
     return not noised and any(plan.reads_directly(task.name, flip, TRAINING_INPUTS) for task in tasks)

@@ -43,7 +43,6 @@ class SharedRows:
 
     @property
     def features(self) -> list[str]:
-        """Joint feature columns in their public order."""
         return [*self.alignment.guest, *self.alignment.host]
 
     def training_blocks(self) -> Table:
@@ -118,8 +117,7 @@ class OpenedSize:
             count=1,
             release_key=f"{job.task_id} {secrets.token_hex(16)}",
             fingerprint=ids_fingerprint(self.rows.frame),
-            job_id=job.job_id,
-            task_id=job.task_id,
+            **job._asdict(),
         ).release_id
 
     def mark_released(self) -> None:

@@ -24,9 +24,7 @@ class JoinedModel:
     Attributes:
         header: joint feature columns, in their public order.
         own_columns: this party's own names of its features among them.
-        family: binomial or gaussian.
         fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
-        reveal: whom the weights are opened to.
         run: random name of the training, the same at both parties.
         origin: random name of the training that this party alone chose and knows.
         weights: object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
@@ -85,9 +83,8 @@ class JoinedModel:
         try:
             estimator = document["data"]["estimator"]
             reveal, family = document["meta"]["reveal"], document["meta"]["family"]
-            header, own_columns, fit_intercept, run, origin = (
-                estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
-            )
+            named = ("header", "own_columns", "fit_intercept", "run", "origin")
+            header, own_columns, fit_intercept, run, origin = (estimator[name] for name in named)
             # An earlier version knew all columns by number.
             header = estimator.get("public_header", header)
             weights: np.ndarray | None

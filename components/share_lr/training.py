@@ -26,7 +26,7 @@ from fate_dp.crypto import cross_product
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, open_sums
 from fate_dp.crypto.descent_steps import SUM_FRACTION_BITS, QuadraticShare
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
-from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
+from fate_dp.crypto.paillier import PrivateKey, PublicKey
 from fate_dp.crypto.slots import SlotLayout
 
 from ..common.federation import Context
@@ -112,14 +112,12 @@ def half_of(block: np.ndarray, front: bool) -> np.ndarray:
 
 def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the products over both halves of the rows; each may be of the transposed product."""
-    own_layout, layout = (
-        cross_product.wide_layout(rows, side.private.public_key),
-        cross_product.wide_layout(rows, side.public),
+    own_layout, layout = (cross_product.wide_layout(rows, key) for key in (side.private.public_key, side.public))
+    encryption, front, expected = side.private.encryption(), not side.guest, rows // 2
+    encrypted = blocks.mapValues(
+        lambda block: cross_product.encrypt_shares(half_of(block, front), encryption, own_layout, expected)
     )
-    encrypt = partial(
-        _encrypted, front=not side.guest, encryption=side.private.encryption(), layout=own_layout, expected=rows // 2
-    )
-    side.party.put("encrypted_rows", blocks.mapValues(encrypt))
+    side.party.put("encrypted_rows", encrypted)
     multiply = partial(_multiplied, front=side.guest, columns=columns, layout=layout, key=side.public)
 
     def encrypted_sums() -> tuple[int, ...]:
@@ -145,10 +143,6 @@ def _exact_squares(blocks: Iterable[tuple[object, np.ndarray]]) -> Iterator[tupl
         total = total + exact_square(block)
     if last is not None:
         yield last, total
-
-
-def _encrypted(block: np.ndarray, front: bool, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
-    return cross_product.encrypt_shares(half_of(block, front), encryption, layout, expected)
 
 
 def _multiplied(
@@ -204,7 +198,6 @@ class JoinedTraining(SharedSteps):
         return self._terms.descent
 
     def weight_share(self) -> list[int]:
-        """This party's share of all joint weights, unit 2^-40."""
         (descent,) = self._descents
         return descent.share_of(slice(0, self._columns.total))
 
@@ -276,7 +269,6 @@ class StoppingRule:
         self._convergence = Convergence(self._descent.early_stop, self._descent.tol)
 
     def __call__(self, steps: CheckedSteps, varying: list[float]) -> str:
-        """A `Judge`."""
         (mean,), family, epochs = varying, self._descent.family, self._descent.epochs
         if not self._training.passes(mean + _LARGEST[family]):
             return DIVERGED
@@ -290,7 +282,6 @@ class StoppingRule:
 
 
 def run_epochs(ctx: Context, training: JoinedTraining) -> Progress:
-    """The epochs at either party."""
     progress = Progress()
     judge = StoppingRule(training, progress) if ctx.local.role == "guest" else None
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):

@@ -171,7 +171,7 @@ def exchange_columns(
         party.put("encrypted_scores", column)
     *earlier, latest = [party.get("encrypted_scores") for party in peers]
     for columns in earlier:
-        batch = batch.join(columns, _attach)
+        batch = batch.join(columns, lambda part, column: part._replace(received=(*part.received, column)))
     parts = batch.join(latest, partial(_multiply, public_key=public_key))
     return parts.reduce(partial(_merge, modulus=public_key.modulus_squared))
 
@@ -196,10 +196,6 @@ def _slice(block: Block, weights: np.ndarray, first: int, last: int) -> Slice:
     score, target = 4.0 * quarter, rows.labels - 0.5
     own_loss = float(score @ score) / 8 - float(target @ score)
     return Slice(rows.features, quarter - target, own_loss)
-
-
-def _attach(batch: Slice, column: bytes) -> Slice:
-    return batch._replace(received=(*batch.received, column))
 
 
 def _multiply(batch: Slice, column: bytes, public_key: PublicKey) -> Sums:

@@ -33,14 +33,12 @@ DIRECTIONS = 1500
 
 @dataclass(frozen=True)
 class Patches:
-    """What a job says of the features; public.
+    """What a job says of the features of images of a shape (channels, height, width); public.
 
     Attributes:
-        shape: (channels, height, width) of an image.
-        size: pixels of a patch in either direction.
+        size, pools: pixels of a patch, and parts of an image, in either direction.
         filters: how many patches an image is compared with.
         threshold: of a match, in units of a whitened coordinate.
-        pools: parts of an image in either direction.
         ridge: of the whitening, in units of the mean variance of a feature; the noisier a training, the larger the best one.
         pictures: made-up pictures that filters and whitening are taken from.
     """
