@@ -21,18 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from gmpy2 import mpz
 
+from . import paillier
 from .joined_records import LOW_BITS, SHARE_BITS, split_shares
-from .paillier import (
-    Ciphertext,
-    EncryptedSum,
-    OwnerDecryption,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    column_from_bytes,
-    column_to_bytes,
-    fully_blinded,
-)
+from .paillier import Ciphertext, EncryptedSum, OwnerDecryption, OwnerEncryption, PrivateKey, PublicKey
 from .powers import IntArray, ObjectArray, powers_product
 from .slots import FEATURE_FRACTION_BITS, ROW_BITS, STATISTICAL_BITS, SlotLayout, draw_mask
 
@@ -149,7 +140,7 @@ def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayo
     parts = []
     for first, last in spans(len(matrix), _ROWS_ENCRYPTED_AT_ONCE):
         plaintexts = layout.pack_rows(matrix[first:last].tolist())
-        parts.append(column_to_bytes(encryption.encrypt(plaintexts, expected)))
+        parts.append(paillier.column_to_bytes(encryption.encrypt(plaintexts, expected)))
     return b"".join(parts)
 
 
@@ -200,7 +191,7 @@ def seal_sums(
         mask = draw_mask(public_key.n, random_bits)
         masked.append(EncryptedSum(mpz(value), public_key).plus(mask))
         share.extend(-digit for digit in layout.digits(mask, count))
-    sealed = [ciphertext.to_bytes() for ciphertext in fully_blinded(masked)]
+    sealed = [ciphertext.to_bytes() for ciphertext in paillier.fully_blinded(masked)]
     return sealed, np.array(share, dtype=object).reshape(-1, columns)
 
 
@@ -231,7 +222,7 @@ def _received(encrypted: bytes, rows: int, per_row: int, public_key: PublicKey) 
 
 def _products(lefts: Iterable[IntArray], column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[list[mpz]]:
     """For each of ``lefts`` one encrypted sum a column, given one ciphertext, as a row of bytes, for each of the rows."""
-    ciphertexts = [ciphertext.value for ciphertext in column_from_bytes(column.tobytes(), public_key)]
+    ciphertexts = [ciphertext.value for ciphertext in paillier.column_from_bytes(column.tobytes(), public_key)]
     return [powers_product(ciphertexts, left, public_key.modulus_squared) for left in lefts]
 
 
@@ -283,7 +274,7 @@ def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
 def encrypt_shares(matrix: ObjectArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
     """As `encrypt_rows`, of integers (rows, c) below 2^65 in magnitude, by `wide_layout` for all rows of the sum."""
     check_shares(matrix)
-    return column_to_bytes(
+    return paillier.column_to_bytes(
         encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * layout.plaintexts(matrix.shape[1]))
     )
 

@@ -23,15 +23,8 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-from .paillier import (
-    Ciphertext,
-    EncryptedSum,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    column_from_bytes,
-    column_to_bytes,
-)
+from . import paillier
+from .paillier import Ciphertext, EncryptedSum, OwnerEncryption, PrivateKey, PublicKey
 from .powers import few_bases_products
 from .slots import (
     FEATURE_FRACTION_BITS,
@@ -122,7 +115,7 @@ def _slots(columns: int, public_key: PublicKey) -> int:
 
 
 def _with_header(public_key: PublicKey, rows: int, columns: int, ciphertexts: list[Ciphertext]) -> bytes:
-    return _HEADER.pack(_digest(public_key), rows, columns) + column_to_bytes(ciphertexts)
+    return _HEADER.pack(_digest(public_key), rows, columns) + paillier.column_to_bytes(ciphertexts)
 
 
 def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, list[Ciphertext]]:
@@ -133,7 +126,7 @@ def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, li
         raise ValueError("The scoring message was made under another public key. Both sides use the asker's.")
     if columns < 1:
         raise ValueError("Rows of the scoring message must have at least one feature, got none.")
-    return rows, columns, column_from_bytes(message[_HEADER.size :], public_key)
+    return rows, columns, paillier.column_from_bytes(message[_HEADER.size :], public_key)
 
 
 def _digest(public_key: PublicKey) -> bytes:

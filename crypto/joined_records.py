@@ -17,19 +17,10 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from . import paillier
 from .curve25519 import POINT_BYTES as POINT_BYTES
 from .curve25519 import PRIME, mapped, multiples
-from .paillier import (
-    Ciphertext,
-    DrawnBlinding,
-    OwnerDecryption,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    blinded_for_owner,
-    column_from_bytes,
-    column_to_bytes,
-)
+from .paillier import Ciphertext, DrawnBlinding, OwnerDecryption, OwnerEncryption, PrivateKey, PublicKey
 from .powers import IntArray, ObjectArray
 from .slots import STATISTICAL_BITS, FloatArray, SlotLayout, draw_mask
 
@@ -171,7 +162,7 @@ def encrypt_records(matrix: IntArray, encryption: OwnerEncryption, expected: int
     layout = record_layout(encryption.public_key)
     of_each = layout.plaintexts(matrix.shape[1])
     ciphertexts = encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * of_each)
-    return [column_to_bytes(ciphertexts[at : at + of_each]) for at in range(0, len(ciphertexts), of_each)]
+    return [paillier.column_to_bytes(ciphertexts[at : at + of_each]) for at in range(0, len(ciphertexts), of_each)]
 
 
 def draw_masks(
@@ -199,8 +190,8 @@ def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blin
     key, counts = blinding.public_key, [len(row) for row in masks]
     ciphertexts = _ciphertexts(records, counts, key)
     sums = [ciphertext.plus(mask) for ciphertext, mask in zip(ciphertexts, chain.from_iterable(masks))]
-    blinded = iter(blinded_for_owner(sums, blinding))
-    return [column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
+    blinded = iter(paillier.blinded_for_owner(sums, blinding))
+    return [paillier.column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
 
 
 def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey | OwnerDecryption) -> IntArray:
@@ -220,7 +211,7 @@ def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: Pu
                 f"An encrypted record must have {count * public_key.ciphertext_bytes} bytes with its columns under this "
                 f"key, got {len(record)}."
             )
-    return column_from_bytes(b"".join(records), public_key)
+    return paillier.column_from_bytes(b"".join(records), public_key)
 
 
 _LOW_MASK = (1 << LOW_BITS) - 1

@@ -25,13 +25,7 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from nacl.bindings import (
-    crypto_box_keypair,
-    crypto_box_seal,
-    crypto_box_seal_open,
-    crypto_secretbox_easy,
-    crypto_secretbox_open_easy,
-)
+from nacl import bindings
 from nacl.bindings import crypto_box_SEALBYTES as BOX_BYTES
 from nacl.exceptions import CryptoError
 
@@ -79,7 +73,7 @@ class BoxKey:
     __slots__ = ("_secret", "public_bytes")
 
     def __init__(self) -> None:
-        self.public_bytes, self._secret = crypto_box_keypair()
+        self.public_bytes, self._secret = bindings.crypto_box_keypair()
 
     def open_all(
         self, boxes: Sequence[bytes], label: Label, content_bytes: int, threads: int | None = None
@@ -109,7 +103,7 @@ class BoxKey:
         return [content[len(prefix) :] for content in opened]
 
     def _opened_by_libsodium(self, boxes: Sequence[bytes]) -> list[bytes | None]:
-        return [_or_none(crypto_box_seal_open, box, self.public_bytes, self._secret) for box in boxes]
+        return [_or_none(bindings.crypto_box_seal_open, box, self.public_bytes, self._secret) for box in boxes]
 
     def _opened_together(self, boxes: Sequence[bytes]) -> list[bytes | None]:
         senders = [box[:POINT_BYTES] for box in boxes]
@@ -117,7 +111,7 @@ class BoxKey:
         pairs = zip(boxes, senders, shared, _cipher_keys(shared))
         return [
             # libsodium shares no key with a point of small order, either.
-            _or_none(crypto_secretbox_open_easy, box[POINT_BYTES:], _nonce(sender, self.public_bytes), key)
+            _or_none(bindings.crypto_secretbox_open_easy, box[POINT_BYTES:], _nonce(sender, self.public_bytes), key)
             if any(point)
             else None
             for box, sender, point, key in pairs
@@ -143,7 +137,9 @@ def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads
         raise ValueError("Contents of sealed boxes differ in size, which would show; pad them to one size.")
     if in_lanes():
         return _in_parts(lambda part: _sealed_together(part, prefix, key), contents, threads)
-    return _in_parts(lambda part: [crypto_box_seal(prefix + content, key) for content in part], contents, threads)
+    return _in_parts(
+        lambda part: [bindings.crypto_box_seal(prefix + content, key) for content in part], contents, threads
+    )
 
 
 _BASE = (9).to_bytes(POINT_BYTES, "little")
@@ -154,7 +150,7 @@ def _sealed_together(contents: Sequence[bytes], prefix: bytes, key: bytes) -> li
     senders = multiples(scalars, [_BASE] * len(contents))
     keys = _cipher_keys(multiples(scalars, [key] * len(contents)))
     return [
-        sender + crypto_secretbox_easy(prefix + content, _nonce(sender, key), cipher_key)
+        sender + bindings.crypto_secretbox_easy(prefix + content, _nonce(sender, key), cipher_key)
         for content, sender, cipher_key in zip(contents, senders, keys)
     ]
 

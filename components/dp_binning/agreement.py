@@ -13,18 +13,10 @@ from typing import Any
 from fate_dp.privacy.events import Event, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
+from ..common import frames
 from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, observers_of, refuse_derived_labels
 from ..common.federation import Document
-from ..common.frames import (
-    DataFrame,
-    Table,
-    alignment_digest,
-    check_aligned,
-    label_blocks,
-    refuse_label,
-    require_distinct_ids,
-    require_rows,
-)
+from ..common.frames import DataFrame, Table
 from ..common.job_files import origin_of_this_task
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
@@ -67,8 +59,8 @@ class BinningAgreement(Preflight):
 
     def check_table(self) -> None:
         """Rows, ids, a rule for each column; raises ValueError."""
-        require_rows(self.frame)
-        require_distinct_ids(self.frame)
+        frames.require_rows(self.frame)
+        frames.require_distinct_ids(self.frame)
         special = home_of(self.ctx).policy.special_values_of(origin_of_this_task())
         self.rules = checked_rules(self.frame, self.settings, special)
         self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, observers_of(self.ctx))
@@ -113,14 +105,19 @@ class HostAgreement(BinningAgreement):
     """A host's checks."""
 
     def check(self) -> Document:
-        refuse_label(self.frame)
+        frames.refuse_label(self.frame)
         if not self.frame.schema.columns.to_list():
             raise Refusal("The host's table has no feature columns; it needs at least one.")
         self.check_table()
         if self.settings.privacy == RECORD:
             self.add_noise(len(self.rules), 0, 2 * self.bins)
         self.check_cap()
-        return {"digest": alignment_digest(self.frame), **self.asked, "columns": len(self.rules), "bins": self.bins}
+        return {
+            "digest": frames.alignment_digest(self.frame),
+            **self.asked,
+            "columns": len(self.rules),
+            "bins": self.bins,
+        }
 
 
 @dataclass
@@ -137,7 +134,7 @@ class GuestAgreement(BinningAgreement):
         self.check_table()
         if not self.settings.woe:
             return {}
-        self.events = event_blocks(label_blocks(self.frame))
+        self.events = event_blocks(frames.label_blocks(self.frame))
         if self.settings.privacy != NONE:
             refuse_derived_labels(self.frame)
         if self.settings.privacy == LABEL:
@@ -149,7 +146,7 @@ class GuestAgreement(BinningAgreement):
         return {}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        check_aligned(self.frame, hosts)
+        frames.check_aligned(self.frame, hosts)
         require_same(self.asked, hosts)
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())

@@ -20,19 +20,10 @@ from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 from fate_dp.crypto.slots import MAGNITUDE_BITS
 from fate_dp.privacy.ledger.database import WEIGHTS
 
+from ..common import frames
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
 from ..common.federation import Context, Document, check_roles, name_of
-from ..common.frames import (
-    ANY_UNIT,
-    TEST_SET,
-    DataFrame,
-    Table,
-    alignment_digest,
-    check_aligned,
-    check_features,
-    refuse_label,
-    require_rows,
-)
+from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
 from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
@@ -71,7 +62,7 @@ class ScoringGuestPreflight(Preflight):
         check_scored_rows(self.frame, header_of(self.document), units_of(self.document))
 
     def commit(self, hosts: Facts) -> Document:
-        check_aligned(self.frame, hosts)
+        frames.check_aligned(self.frame, hosts)
         self.check_models(hosts)
         return {}
 
@@ -99,7 +90,7 @@ class ScoringHostPreflight(Preflight):
 
     def check(self) -> Document:
         require_table(self.frame)
-        refuse_label(self.frame)
+        frames.refuse_label(self.frame)
         units = units_of(self.document)
         check_scored_rows(self.frame, header_of(self.document), units)
         shown = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
@@ -107,7 +98,7 @@ class ScoringHostPreflight(Preflight):
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
             raise Refusal(refusal("The host"))
         release.check(self.frame, self.columns)
-        return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
+        return {"digest": frames.alignment_digest(self.frame), "models": len(self.columns)}
 
 
 def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
@@ -146,7 +137,7 @@ def require_table(frame: DataFrame) -> None:
 
 def check_scored_rows(frame: DataFrame, header: Sequence[str], units: Units) -> None:
     """Rows to be scored need the model's columns and sound values; a constant column is no harm here."""
-    require_rows(frame)
+    frames.require_rows(frame)
     check_header(header, frame.schema.columns)
     units.check(frame)
 
@@ -208,7 +199,7 @@ class EncryptedGuest(ScoringGuestPreflight):
         missing = next((name for name in header_of(self.document) if name not in names), None)
         if missing is not None:
             raise ValueError(f"The table lacks the column {missing!r} of the guest's own model.")
-        check_features(self.frame, scale=ANY_UNIT)
+        frames.check_features(self.frame, scale=frames.ANY_UNIT)
         units_of(self.document).check(self.frame[header_of(self.document)])
 
     def commit(self, hosts: Facts) -> Document:

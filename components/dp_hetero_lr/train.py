@@ -22,15 +22,9 @@ from ..common.frames import TRAIN_SET, VALIDATE_SET, DataFrame, Table, alignment
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from ..common.vocabulary import LABEL, NONE, RECORD
+from ..protocols import prediction_frames
 from ..protocols.folds import folds_of
-from ..protocols.prediction_frames import (
-    FOLD_ROWS,
-    TRAINING_ROWS,
-    VALIDATION_ROWS,
-    figures,
-    fitted_to,
-    prediction_frame,
-)
+from ..protocols.prediction_frames import FOLD_ROWS, TRAINING_ROWS, VALIDATION_ROWS
 from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
@@ -250,19 +244,19 @@ def train_guest(
         if refused:
             return None
         scores = ask_scores(of_stage, frame, document, settings.score_step)
-        scored.append(prediction_frame(frame, scores, document, dataset_type))
+        scored.append(prediction_frames.prediction_frame(frame, scores, document, dataset_type))
         return scored[-1]
 
     if settings.train_scores:
         training = show("predict", TRAINING_ROWS, train_data, TRAIN_SET)
         if training is not None:
             provenance.remember_scores(checks.home, training, document)
-            fitted = fitted_to(terms, mode, warm_start)
-            shown.update(figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
+            fitted = prediction_frames.fitted_to(terms, mode, warm_start)
+            shown.update(prediction_frames.figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
     if validate_data is not None:
         validation = show("validate_predict", VALIDATION_ROWS, validate_data, VALIDATE_SET)
         if validation is not None:
-            shown.update(figures(VALIDATION_ROWS, validation, document, checks.validation))
+            shown.update(prediction_frames.figures(VALIDATION_ROWS, validation, document, checks.validation))
     show_summary(ctx, {**guest_summary(model, privacy, mode), **checks.told, **told, **shown})
     return document, Frame.vstack(scored) if len(scored) > 1 else next(iter(scored), None)
 
@@ -407,9 +401,9 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_da
         chosen_solver(terms).train_guest(fold_ctx.sub_ctx("train"), rows, model, relabelling)
         document = model.to_json(privacy.to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
-        scored = prediction_frame(held_out, scores, document, VALIDATE_SET)
+        scored = prediction_frames.prediction_frame(held_out, scores, document, VALIDATE_SET)
         summary = guest_summary(model, privacy, relabelling.mode_that_ran)
-        show_summary(fold_ctx, {**summary, **figures(FOLD_ROWS, scored, document, privacy)})
+        show_summary(fold_ctx, {**summary, **prediction_frames.figures(FOLD_ROWS, scored, document, privacy)})
         yield scored
 
 

@@ -11,16 +11,9 @@ from scipy.special import expit
 
 from fate_dp.privacy.bins import TableBins
 
+from ..common import frames
 from ..common.federation import Context
-from ..common.frames import (
-    TEST_SET,
-    DataFrame,
-    feature_blocks,
-    prediction_frame_of,
-    require_numeric,
-    require_rows,
-    scored_by_one,
-)
+from ..common.frames import TEST_SET, DataFrame
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import promised_facts
 from .agreement import NOT_NUMERIC, TreesAgreement
@@ -98,10 +91,10 @@ def model_of(document: dict) -> tuple[TableBins, list[GrownBatch]]:
 def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
     bins, _ = model_of(document)
-    require_rows(frame)
+    frames.require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
         raise Refusal("The table's columns must be those of the model in their order.")
-    require_numeric(frame, NOT_NUMERIC)
+    frames.require_numeric(frame, NOT_NUMERIC)
     return prediction_frame(frame, document, TEST_SET)
 
 
@@ -110,6 +103,6 @@ def prediction_frame(frame: DataFrame, document: dict, dataset_type: str) -> Dat
     (bins, batches), threshold = model_of(document), document["meta"]["threshold"]
 
     def scored(features: np.ndarray) -> tuple[list, list, list]:
-        return scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
+        return frames.scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
 
-    return prediction_frame_of(frame, feature_blocks(frame).mapValues(scored), dataset_type)
+    return frames.prediction_frame_of(frame, frames.feature_blocks(frame).mapValues(scored), dataset_type)

@@ -21,18 +21,10 @@ from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
+from . import record_arithmetic
 from .models.spec import dimension, load_flat, trained
 from .pooled_convolution import PooledConvolution
-from .record_arithmetic import (
-    MAX_AT_ONCE,
-    GradientRows,
-    Part,
-    PartsSum,
-    UnsoundArithmetic,
-    one_thread,
-    sigmoid,
-    softmax,
-)
+from .record_arithmetic import MAX_AT_ONCE, GradientRows, Part, PartsSum, UnsoundArithmetic
 from .record_layers import ACTIVATIONS, Layer, layers_in_order, record_layer
 
 # Numbers of the widest layer that are in memory at once.
@@ -136,9 +128,9 @@ def slopes(outputs: Tensor, labels: Tensor) -> Tensor:
     """
     targets, is_class = _targets(outputs, labels)
     if outputs.shape[1] == 1:
-        found = sigmoid(outputs) - targets.unsqueeze(1)
+        found = record_arithmetic.sigmoid(outputs) - targets.unsqueeze(1)
     else:
-        found = softmax(outputs)
+        found = record_arithmetic.softmax(outputs)
         found -= functional.one_hot(targets, outputs.shape[1])
     found = torch.where(is_class.unsqueeze(1), found, 0.0)
     is_usable = torch.isfinite(outputs).all(1, keepdim=True) & torch.isfinite(found).all(1, keepdim=True)
@@ -237,7 +229,7 @@ class RecordGradients:
         total = PartsSum(self.dimension, clip)
         divisors = None if scales is None else self._checked_scales(scales)
         # Blocks fit the cache and are too small for several threads, which would only wait for each other.
-        with one_thread():
+        with record_arithmetic.one_thread():
             for parts in self._blocks(weights, features, labels):
                 if divisors is not None:
                     parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
@@ -299,7 +291,7 @@ class RecordGradients:
         """float64 (n, d): gradients of records that never meet in a call."""
         rows = torch.zeros(len(features), self.dimension, dtype=torch.float64)
         parameters = trained(self._module)
-        with one_thread():
+        with record_arithmetic.one_thread():
             for place in torch.nonzero(usable).flatten().tolist():
                 # A copy, so that every record stands in memory of the same alignment.
                 record, label = features[place : place + 1].clone(), labels[place : place + 1].clone()

@@ -18,17 +18,9 @@ from scipy.special import logit
 from fate_dp.privacy.labels.noisy_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
+from ..common import frames
 from ..common.federation import Context, Document
-from ..common.frames import (
-    DataFrame,
-    Table,
-    collect_column,
-    feature_blocks,
-    label_blocks,
-    prediction_frame_of,
-    replace_labels,
-    with_details,
-)
+from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from .training_terms import TrainingTerms
@@ -66,9 +58,9 @@ def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Docu
         def scored(of_models: np.ndarray) -> tuple[list, list, list]:
             of_classes = probabilities(of_models)
             most_probable = np.array(classes)[of_classes.argmax(axis=1)]
-            return with_details(of_classes.max(axis=1), most_probable, classes, of_classes)
+            return frames.with_details(of_classes.max(axis=1), most_probable, classes, of_classes)
 
-        return prediction_frame_of(frame, reduce(_joined, joint_scores).mapValues(scored), dataset_type)
+        return frames.prediction_frame_of(frame, reduce(_joined, joint_scores).mapValues(scored), dataset_type)
     (only,) = joint_scores
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
@@ -76,7 +68,7 @@ def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Docu
     binomial = document["meta"].get("family", "binomial") == "binomial"
     has_label = frame.schema.label_name is not None
     classified = has_label and binomial
-    labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if classified else frame
+    labelled = frames.replace_labels(frame, frames.label_blocks(frame).mapValues(_harder)) if classified else frame
     result = labelled.create_frame(with_label=has_label, with_weight=False)
     result[predict_tools.PREDICT_SCORE] = column_of(only.mapValues(probabilities) if binomial else only)
     task = predict_tools.BINARY if binomial else predict_tools.REGRESSION
@@ -202,11 +194,11 @@ def figures(
         return {told: _NO_LABELS}
     if privacy is None and not true_labels:
         return {told: _UNKNOWN}
-    labels = collect_column(label_blocks(scored))
+    labels = frames.collect_column(frames.label_blocks(scored))
     if not np.isin(labels, (0.0, 1.0)).all():
         return {told: "none: a label is neither 0 nor 1"}
     # Scores are compared and shifted on the scale that is linear in the weights; one of 1 would be infinite there.
-    probabilities = collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
+    probabilities = frames.collect_column(frames.feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
     logits, threshold = _logits(probabilities), float(_logits(np.array(meta["threshold"])))
     if privacy is None or not privacy.private:
         source = "which true_labels says are true" if privacy is None else "declared public"

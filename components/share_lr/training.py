@@ -26,24 +26,16 @@ from fate_dp.crypto import cross_product
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, open_sums
 from fate_dp.crypto.descent_steps import SUM_FRACTION_BITS, QuadraticShare
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
-from fate_dp.crypto.paillier import PrivateKey, PublicKey
+from fate_dp.crypto.paillier import OwnerEncryption, PrivateKey, PublicKey
 from fate_dp.crypto.slots import SlotLayout
 
 from ..common.federation import Context
 from ..common.frames import Table
 from ..common.preflight import Refusal, Together
+from ..protocols import shared_descent
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.score_counts import CountedLosses
-from ..protocols.shared_descent import (
-    CheckedSteps,
-    Decision,
-    JointColumns,
-    Keys,
-    LossConsent,
-    SharedSteps,
-    Start,
-    exchange_keys,
-)
+from ..protocols.shared_descent import CheckedSteps, Decision, JointColumns, Keys, SharedSteps
 from ..protocols.training_terms import Descent, TrainingTerms
 
 logger = logging.getLogger(__name__)
@@ -113,11 +105,10 @@ def half_of(block: np.ndarray, front: bool) -> np.ndarray:
 def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the products over both halves of the rows; each may be of the transposed product."""
     own_layout, layout = (cross_product.wide_layout(rows, key) for key in (side.private.public_key, side.public))
-    encryption, front, expected = side.private.encryption(), not side.guest, rows // 2
-    encrypted = blocks.mapValues(
-        lambda block: cross_product.encrypt_shares(half_of(block, front), encryption, own_layout, expected)
+    encrypt = partial(
+        _encrypted, front=not side.guest, encryption=side.private.encryption(), layout=own_layout, expected=rows // 2
     )
-    side.party.put("encrypted_rows", encrypted)
+    side.party.put("encrypted_rows", blocks.mapValues(encrypt))
     multiply = partial(_multiplied, front=side.guest, columns=columns, layout=layout, key=side.public)
 
     def encrypted_sums() -> tuple[int, ...]:
@@ -143,6 +134,10 @@ def _exact_squares(blocks: Iterable[tuple[object, np.ndarray]]) -> Iterator[tupl
         total = total + exact_square(block)
     if last is not None:
         yield last, total
+
+
+def _encrypted(block: np.ndarray, front: bool, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
+    return cross_product.encrypt_shares(half_of(block, front), encryption, layout, expected)
 
 
 def _multiplied(
@@ -184,13 +179,13 @@ class JoinedTraining(SharedSteps):
         """``blocks`` are this party's shares of [features, membership, label]; ``terms.features`` is (joint weights, 0)."""
         columns = JointColumns.of(ctx, terms.features)
         rates = terms.learning_rates()
-        consent = LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
-        exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
+        consent = shared_descent.LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
+        exchange = partial(shared_descent.exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         keys = Together(ctx)("keys sent", exchange)
         consent.answer()
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share = quadratic_share(side, blocks, terms)
-        start = Start([np.zeros(columns.counts[columns.own])], rates)
+        start = shared_descent.Start([np.zeros(columns.counts[columns.own])], rates)
         super().__init__(columns, keys, [share], terms, start, consent.agreed())
 
     @property

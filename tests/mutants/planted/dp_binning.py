@@ -160,7 +160,7 @@ MUTANTS = (
         "a binning guest does not ask whether rows are the same",
         "F",
         f"{AGREEMENT}:GuestAgreement.commit",
-        (("        check_aligned(self.frame, hosts)\n", ""),),
+        (("        frames.check_aligned(self.frame, hosts)\n", ""),),
         contract(LABEL, "e"),
     ),
     Mutant(
