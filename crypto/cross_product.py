@@ -227,7 +227,6 @@ def _products(lefts: Iterable[IntArray], column: npt.NDArray[np.uint8], public_k
 
 
 def _slots_used(columns: int, layout: SlotLayout) -> list[int]:
-    """Slots in use in each of the ciphertexts of one row."""
     if columns < 1:
         raise ValueError(f"columns of the key's owner must be at least 1, got {columns}.")
     return layout.slots_used(columns)

@@ -276,7 +276,6 @@ class StepLayout:
         return ProductLayout(system, self.dimension, self.losses_together * self.loss_bits, self.key_length)
 
     def at_most(self, steps: int) -> StepLayout:
-        """The layout for preparing no more than ``steps`` steps."""
         return replace(self, most_steps=min(steps, self.most_steps))
 
 
@@ -345,7 +344,6 @@ class PreparedSteps:
 
     @property
     def left(self) -> int:
-        """Steps that are not handed out yet."""
         return self._layout.steps - self._next
 
     def take(self) -> PreparedStep:
@@ -412,7 +410,6 @@ def _uniform(count: int, moduli: Sequence[int]) -> ObjectArray:
 
 
 def _groups(layout: StepLayout) -> list[slice]:
-    """Steps whose multipliers are joined."""
     size = layout.losses_together
     return [slice(first, min(first + size, layout.steps)) for first in range(0, layout.steps, size)]
 

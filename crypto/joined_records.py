@@ -141,12 +141,10 @@ def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
 
 
 def record_layout(public_key: PublicKey) -> SlotLayout:
-    """The slots of one plaintext under a key."""
     return SlotLayout(VALUE_BITS, public_key.key_length)
 
 
 def record_bytes(columns: int, public_key: PublicKey) -> int:
-    """Bytes of one encrypted record."""
     return record_layout(public_key).plaintexts(columns) * public_key.ciphertext_bytes
 
 

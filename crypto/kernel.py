@@ -69,7 +69,6 @@ def ring_for(modulus: int) -> Ring | None:
 
 
 def fits(modulus: int, library: ctypes.CDLL) -> bool:
-    """Whether the kernel computes modulo this number."""
     return bool(modulus % 2) and modulus > 1 and _Form.of(modulus).stride <= library.kernel_max_limbs()
 
 

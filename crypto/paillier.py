@@ -62,7 +62,6 @@ class PublicKey:
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Bytes of one ciphertext on the wire."""
         return (2 * self.key_length + 7) // 8
 
     def shifted(self, value: mpz, plaintext: int) -> mpz:
@@ -152,7 +151,6 @@ class OwnerDecryption(_Owner):
 
 
 def _modulo(values: Sequence[mpz], prime: mpz, factor: mpz) -> list[mpz]:
-    """The plaintexts modulo one of the primes."""
     square = prime**2
     powers = same_power([value % square for value in values], int(prime - 1), square)
     return [(power - 1) // prime * factor % prime for power in powers]
@@ -174,7 +172,6 @@ class PrivateKey(OwnerDecryption):
         return OwnerEncryption(self.public_key, *map(int, self._primes))
 
     def decryption(self) -> OwnerDecryption:
-        """Decryption for this party's own workers."""
         return OwnerDecryption(self.public_key, *map(int, self._primes))
 
     def __reduce__(self) -> NoReturn:
@@ -299,7 +296,6 @@ class EncryptedSum(Encrypted):
         self._value, self._public_key = mpz(value), public_key
 
     def fully_blinded(self) -> Ciphertext:
-        """As the function `fully_blinded`, of one sum."""
         return fully_blinded([self])[0]
 
     def __reduce__(self) -> NoReturn:

@@ -162,7 +162,6 @@ def _checked_steps(steps: IntArray) -> IntArray:
 
 
 def check_round(number: int) -> None:
-    """Refuse what is no number of a round."""
     if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 1 << 63:
         raise ValueError(f"round_number must be a whole number from 0 to 2^63 - 1, got {number!r}.")
 

@@ -61,7 +61,6 @@ class ResidueSystem:
         return sum(int(remainder) * unit for remainder, unit in zip(remainders, self._units)) % self.product
 
     def split(self, number: int) -> list[int]:
-        """Remainders of a number of any size and sign."""
         return [int(number) % modulus for modulus in self.moduli]
 
 

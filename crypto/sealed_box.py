@@ -56,14 +56,12 @@ class Label:
 
     @property
     def tag(self) -> bytes:
-        """16 bytes that stand for session and direction."""
         session, direction = self.session.encode("utf-8"), self.direction.encode("utf-8")
         content = len(session).to_bytes(8, "little") + session + direction
         return blake2b(content, digest_size=TAG_BYTES, person=_PURPOSE).digest()
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the content in every box."""
         return self.tag + int(self.round_number).to_bytes(ROUND_BYTES, "little")
 
 
@@ -194,7 +192,6 @@ def _or_none(opened: Callable[..., bytes], *arguments: bytes) -> bytes | None:
 
 
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
-    """Raises `ValueError` unless each box is ``size`` bytes."""
     if odd := sum(not isinstance(box, bytes) or len(box) != size for box in boxes):
         raise ValueError(f"Messages must have {size} bytes, got another size in {odd} of {len(boxes)}.")
 

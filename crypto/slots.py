@@ -92,12 +92,10 @@ class SlotLayout:
 
     @property
     def slot_bits(self) -> int:
-        """Bits of one slot, and of a share."""
         return self.value_bits + 1 + STATISTICAL_BITS
 
     @property
     def slots(self) -> int:
-        """Values that one plaintext holds."""
         return (self.key_length - 1) // self.slot_bits
 
     def plaintexts(self, values: int) -> int:

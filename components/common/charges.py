@@ -67,7 +67,6 @@ class PartyHome:
 
 
 def home_of(ctx: Context) -> PartyHome:
-    """The home of the party that runs this process."""
     return PartyHome(party_folder(parties_folder(), ctx.federation.local_party[1]))
 
 

@@ -176,7 +176,6 @@ def parameter(
 
 
 def same_as(declaration: type, name: str) -> Any:
-    """A dataclass field that is the parameter ``name`` of another declaration."""
     (found,) = (item for item in fields(declaration) if item.name == name)
     return field(default=found.default, default_factory=found.default_factory, metadata=found.metadata)
 

@@ -86,7 +86,6 @@ class LabelPrivacy:
 
     @property
     def in_words(self) -> str:
-        """What the labels are, for a summary."""
         if not self.private:
             return "declared public"
         if self.delta:

@@ -33,7 +33,6 @@ def he_param(value: Any) -> dict[str, Any]:
 
 
 def delta_parameter(of: str) -> Any:
-    """The field ``delta``; ``of`` says what the guarantee is of."""
     return parameter(f"delta of {of}", DEFAULT_DELTA, above=0, at_most=MAX_DELTA)
 
 

@@ -199,7 +199,6 @@ def _is_condition(condition: object, settings: Mapping[str, object]) -> bool:
 
 
 def fits(when: Mapping[str, object], settings: Mapping[str, object]) -> bool:
-    """Whether all conditions of a statement hold for these settings."""
     return all(_holds(condition, settings.get(name), settings) for name, condition in when.items())
 
 
@@ -247,5 +246,4 @@ def joined_roles(
 
 @cache
 def catalogue() -> tuple[str, ...]:
-    """Names of FATE's components that are declared."""
     return tuple(sorted(path.stem for path in CATALOGUE.glob("*.yaml")))

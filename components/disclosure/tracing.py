@@ -191,7 +191,6 @@ class Walk:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Names of the tasks, each after those whose outputs it reads."""
         return in_order(self.plan.dag)
 
     @cached_property
@@ -209,7 +208,6 @@ class Walk:
         return frozenset(((self.plan.dag.get("conf") or {}).get("inheritance") or {}).get("task_list") or ())
 
     def inputs_of(self, name: str) -> Document:
-        """The data inputs of a task that FATE reads."""
         return declared_inputs(self.plan.dag, name)
 
     @cached_property
@@ -357,7 +355,6 @@ class Walk:
 
     @cached_property
     def _settings(self) -> dict[str, list[Document]]:
-        """What `settings_of` has told so far."""
         return {}
 
     def readings(self, name: str) -> list[Reading]:

@@ -43,7 +43,6 @@ class BinningAgreement(Preflight):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Parameters that must be the same at all parties."""
         settings = self.settings
         return {"woe": settings.woe, "privacy": settings.privacy, "key_length": settings.he_param["key_length"]}
 
@@ -112,12 +111,8 @@ class HostAgreement(BinningAgreement):
         if self.settings.privacy == RECORD:
             self.add_noise(len(self.rules), 0, 2 * self.bins)
         self.check_cap()
-        return {
-            "digest": frames.alignment_digest(self.frame),
-            **self.asked,
-            "columns": len(self.rules),
-            "bins": self.bins,
-        }
+        digest = frames.alignment_digest(self.frame)
+        return {"digest": digest, **self.asked, "columns": len(self.rules), "bins": self.bins}
 
 
 @dataclass

@@ -184,7 +184,6 @@ def estimators_of(document: Document) -> list[Document]:
 
 
 def header_of(document: Document) -> list[str]:
-    """The columns that the party's weights multiply."""
     return estimators_of(document)[0]["header"]
 
 
@@ -209,7 +208,6 @@ def columns_of(document: Document) -> list[np.ndarray]:
 
 
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse a model that was trained on other columns."""
     if list(header) != list(columns):
         raise Refusal("The table's columns must be those of the model in their order.")
 
@@ -251,7 +249,6 @@ def note_loss(ctx: Context, model: PartyModel, epoch: int, loss: float) -> None:
 
 
 def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> Document:
-    """The one-record table that FATE-Board draws for the guest."""
     binomial = model.settings.family == "binomial"
     return {
         "mechanism": _mechanism(privacy),
@@ -318,7 +315,6 @@ def _flip_probability(privacy: LabelPrivacy) -> float | str:
 
 
 def host_summary(model: PartyModel, release: CountedScores) -> Document:
-    """The one-record table that FATE-Board draws for a host."""
     return {
         "features": model.features,
         "fingerprint of all data parties' keys": model.keys_fingerprint,

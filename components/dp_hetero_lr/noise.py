@@ -81,7 +81,6 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
 
 
 def as_asked(kind: str) -> str:
-    """The parameters that make noise of this kind."""
     return kind if kind in (NONE, LABEL) else f"{RECORD} with noise_spread {kind}"
 
 

@@ -162,7 +162,6 @@ class ScoreRelease(CountedScores):
         return SHOWN
 
     def _new(self, columns: Sequence[np.ndarray]) -> int:
-        """How many of these models' scores would count as new releases."""
         return sum(map(self.is_new, set(map(self._digest, columns))))
 
     def _digest(self, weights: np.ndarray) -> str:

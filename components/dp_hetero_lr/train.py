@@ -93,7 +93,6 @@ class HeteroPreflight(Preflight):
         self.bits = 0 if self.noise else agreement.size_bits(self.descent, self.rows, frame)
 
     def start_model(self, terms: TrainingTerms, fit_intercept: bool) -> PartyModel:
-        """A fresh model, or one that goes on from ``warm_start``."""
         if self.warm_start is not None:
             return PartyModel.from_json(self.warm_start, self.settings, terms)
         return fresh_model(self.ctx, self.settings, terms, self.train_data, fit_intercept, self.units)
@@ -237,7 +236,6 @@ def train_guest(
     scored: list[DataFrame] = []
 
     def show(stage: str, rows: str, frame: DataFrame, dataset_type: str) -> DataFrame | None:
-        """The scored frame; None where a host shows no scores."""
         of_stage = ctx.sub_ctx(stage)
         refused = ask_consent(of_stage, rows)
         told[f"joint scores of {rows}"] = refused or SHOWN
@@ -268,7 +266,6 @@ def train_host(
     validate_data: DataFrame | None,
     warm_start: Document | None,
 ) -> Document:
-    """Returns the host's JSON model."""
     checks = HeteroHostPreflight(ctx, settings, train_data, validate_data, warm_start)
     terms, release = checks.accept(checks.agree()), checks.release
     model = checks.start_model(terms, fit_intercept=False)
@@ -427,7 +424,6 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: Document, cv_dat
 
 
 def validate_arbiter(ctx: Context, settings: TrainSettings, folds: Document) -> None:
-    """Serve every fold's training."""
     descent = checked_descent(ctx, settings)
     Preflight(ctx).agree()
     for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):

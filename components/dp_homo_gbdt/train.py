@@ -120,7 +120,6 @@ class TreesMember:
         return ClippedSum(self._rows.mapValues(of_block).reduce(operator.add), grid_for(clip), clip)
 
     def charge_round(self, number: int) -> bool:
-        """Whether the ledger holds this round now."""
         events = [(round_event(self._terms, self._agreement.settings.relation), 1)]
         return training.charge(self._agreement.charges, events, f"dp_homo_gbdt, aggregation {self._terms.aggregation}")
 

@@ -139,7 +139,6 @@ class FrameRows:
         return self._blocks.applyPartitions(kernel).reduce(operator.add)
 
     def _by_block(self, records: np.ndarray) -> Places:
-        """The blocks of global row numbers."""
         places, start = {}, 0
         for block, size in self._sizes:
             at = np.flatnonzero((records >= start) & (records < start + size))

@@ -68,7 +68,6 @@ class LayeredModule:
         return cls(module, layers, min(most_records, max(MIN_BLOCK, BLOCK_VALUES // widest)))
 
     def load(self) -> None:
-        """Take on the weights that the module has now."""
         for layer in self._layers:
             layer.load()
 

@@ -50,7 +50,6 @@ class Short:
         return self.integers * self.unit
 
     def within(self, bits: int) -> Short:
-        """The same numbers with at most so many bits."""
         return self if self.bits <= bits else shorten(self.values, bits)
 
 

@@ -185,7 +185,6 @@ class HomoNNMember:
         return scales
 
     def charge_round(self, number: int) -> bool:
-        """`charge` for a round that this party sends in."""
         purpose = f"dp_homo_nn, aggregation {self._terms.aggregation}"
         charged = training.charge(self.charges, self._charged.added_by(number), purpose)
         if charged:

@@ -108,7 +108,6 @@ def train(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model
 
 
 def keys_of(ctx: Context, terms: ScorecardTerms) -> Keys:
-    """All parties' keys, for one training or for all folds."""
     return exchange_keys(ctx.sub_ctx("keys"), terms.columns(ctx), terms.key_length)
 
 
@@ -178,7 +177,6 @@ def _scorecard(
 
 
 def summary_of(checks: ScorecardPreflight, terms: ScorecardTerms, role: str) -> Document:
-    """The one-record table that FATE-Board draws."""
     promise = checks.promise()
     mechanism = {
         RECORD: "each party's own noise on contingency tables of bins",

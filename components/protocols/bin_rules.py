@@ -58,12 +58,10 @@ class QuantileBins:
     special: tuple[float, ...] = ()
 
     def points(self, name: str) -> Floats:
-        """Where the column ``name`` may be cut."""
         return magnitude_points() if self.ends is None else grid_points(name, *self.ends)
 
     @property
     def quantiles(self) -> int:
-        """How many cut points are chosen."""
         return self.bins - 1
 
     @property

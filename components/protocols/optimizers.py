@@ -75,7 +75,6 @@ class PartyOptimizer:
         self.weights = self._optimizer.update_weights(self.weights, change, self.fit_intercept, self._scheduler.lr)
 
     def next_epoch(self) -> None:
-        """Tell the schedule that another epoch begins."""
         with warnings.catch_warnings():
             # Torch expects its own optimiser to have made a step; weights that are trained as shares are moved elsewhere.
             warnings.filterwarnings("ignore", module="torch.optim.lr_scheduler")

@@ -106,7 +106,6 @@ def check_true_labels(true_labels: bool, labelled: bool, known: LabelPrivacy | N
 def show_scored(
     ctx: Context, scored: DataFrame, document: Document, labels: LabelPrivacy | None, true_labels: bool
 ) -> None:
-    """At the guest: the summary of a prediction."""
     facts = figures(PREDICTED_ROWS, scored, document, labels, true_labels=true_labels)
     show_summary(ctx, {"rows": scored.shape[0], **facts})
 

@@ -54,12 +54,10 @@ class MessageFormat:
 
     @property
     def content_bytes(self) -> int:
-        """Size of what is sealed."""
         return _HEADER.size + self.payload_bytes
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Size of every message that leaves a client."""
         return self.content_bytes + OVERHEAD_BYTES
 
     def contents(self, pieces: Sequence[Piece]) -> list[bytes]:
@@ -142,12 +140,10 @@ class Splitting:
 
     @property
     def positions(self) -> int:
-        """Messages of one vector."""
         return -(-self.dimension // self.numbers_per_piece)
 
     @property
     def payload_bytes(self) -> int:
-        """Size of every payload."""
         return self.numbers_per_piece * NUMBER.itemsize
 
     def pieces(self, vector: np.ndarray) -> list[Piece]:

@@ -131,7 +131,6 @@ class LossConsent:
             self._peers[GUEST].put("consent", self._agreed)
 
     def answer(self) -> None:
-        """At the guest: tell the hosts whether all of them consent."""
         if self._is_guest:
             consents = [host.get("consent") for host in self._peers.values()]
             self._agreed = all(consents)

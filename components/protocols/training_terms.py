@@ -54,7 +54,6 @@ MALFORMED = "The guest's terms are not of the form that this version knows; this
 
 
 def models_of(classes: Sequence[float]) -> int:
-    """How many models tell the classes apart."""
     return 1 if len(classes) == 2 else len(classes)
 
 
@@ -141,7 +140,6 @@ class PartyNoise:
 
 
 def fits_of(kind: str) -> tuple[str, ...]:
-    """The fits of a training with noise of this kind."""
     return (FIRST_FIT, TRAINING) if kind == ADAPTIVE else (TRAINING,)
 
 

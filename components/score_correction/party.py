@@ -25,7 +25,6 @@ CLASSES = 2
 
 
 def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, output_data: TableOutput) -> None:
-    """Check, correct, write the table in FATE's prediction format."""
     scored = input_data.read()
     kind = checked_kind(scored)
     refuse_other_flips(home_of(ctx), scored, settings.epsilon)
@@ -80,5 +79,4 @@ def refuse_other_flips(home: PartyHome, scored: DataFrame, epsilon: float) -> No
 
 
 def _corrected(scores: np.ndarray, epsilon: float, threshold: float) -> tuple[list, list, list]:
-    """Scores, results and details of a block."""
     return scored_by_one(true_probability(scores, epsilon), threshold)

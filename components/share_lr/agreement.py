@@ -104,7 +104,6 @@ class OpenedSize:
     release: int | None = None
 
     def record(self) -> None:
-        """Before anything is opened."""
         other = "host" if self.ctx.is_on_guest else "guest"
         if self.rows.alignment.hide_size is None or (other == "host" and other not in SEES[self.reveal]):
             return
@@ -143,7 +142,6 @@ def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
 
 
 def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:
-    """Features of both parties, and one for the intercept."""
     return len(rows.features) + int(settings.training.init_param["fit_intercept"])
 
 

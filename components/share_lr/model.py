@@ -42,7 +42,6 @@ class JoinedModel:
 
     @property
     def factors(self) -> list:
-        """The columns that the weights multiply, in their order."""
         return [*self.header, *([MEMBERSHIP] if self.fit_intercept else [])]
 
     def to_json(

@@ -127,7 +127,6 @@ class JoinedScoringHostPreflight(JoinedScoringPreflight):
 def predict_guest(
     ctx: Context, settings: Prediction, document: Document, frame: DataFrame, alignment: Document
 ) -> DataFrame:
-    """Returns the prediction frame in FATE's format."""
     check_two_parties(ctx)
     checks = JoinedScoringGuestPreflight(ctx, settings, document, frame, alignment)
     checks.agree()

@@ -114,7 +114,6 @@ def train_guest(
 
 
 def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: Document) -> Document:
-    """Returns the host's JSON model."""
     agreement.check_two_parties(ctx)
     checks = JoinedHostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()

@@ -90,10 +90,8 @@ class SmoteRows(NamedTuple):
 
 def pull(frame: DataFrame) -> SmoteRows:
     """All rows of the table, in this process, 8 bytes a value: SMOTE looks for neighbours among all rows of a class."""
-    features, labels = (
-        frames.collect_column(frames.feature_blocks(frame)),
-        frames.collect_column(frames.label_blocks(frame)),
-    )
+    features = frames.collect_column(frames.feature_blocks(frame))
+    labels = frames.collect_column(frames.label_blocks(frame))
     order = np.lexsort((labels, *features.T))
     return SmoteRows(features[order], labels[order])
 

@@ -122,7 +122,6 @@ def cnn(spec: ModelSpec) -> nn.Module:
 
 
 def _left(side: int) -> int:
-    """Rows (or columns) behind the second pooling."""
     first = (side - KERNEL + 1) // FIRST_POOL
     return (first - KERNEL + 1) // SECOND_POOL
 
@@ -286,7 +285,6 @@ class ModelSource(NamedTuple):
         return _gradients(self)
 
     def module(self) -> nn.Module:
-        """The torch module, with start weights from the public seed."""
         spec = self.spec()
         return build_model(spec, {} if self.import_from is None else {module_name(spec.name) or "": self.import_from})
 

@@ -46,7 +46,6 @@ class ModelSpec:
 
     @property
     def outputs(self) -> int:
-        """Number of logits that the model puts out for a record."""
         return 1 if self.classes <= 2 else self.classes
 
     @property

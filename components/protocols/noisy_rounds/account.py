@@ -292,7 +292,6 @@ def _calibrated_epsilon0(terms: RoundTerms, epsilon: float, delta: float, relati
 
 
 def noise_of(terms: RoundTerms) -> float:
-    """The noise multiplier, or epsilon0 in ``shuffle``."""
     name = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
     value = getattr(terms, name)
     if value is None:

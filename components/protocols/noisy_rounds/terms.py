@@ -119,7 +119,6 @@ class RoundTerms:
 
     @property
     def noised_steps(self) -> int:
-        """Noisy releases per round and client."""
         return self.local_steps if self.aggregation == LOCAL and self.unit == RECORD else 1
 
     @cached_property
