@@ -53,13 +53,9 @@ def add_rows(
     """Encrypted sums of the owner's rows in each of this party's bins, over the rows of one kernel.
 
     ``places``, int64 (rows, d) below ``bins``, tell in which of this party's bins each record lies; ``encrypted`` is what
-    `encrypt_rows` made of the owner's rows, of ``columns`` entries each.
-
-    Returns:
-        bins x ``layout.plaintexts(columns)`` ciphertexts, bin by bin, **not blinded**; see `multiply_rows`.
-
-    Raises:
-        ValueError: a place outside [0, bins), bytes that are no such rows, or a value that no honest encryption gives.
+    `encrypt_rows` made of the owner's rows, of ``columns`` entries each. Returns bins x ``layout.plaintexts(columns)``
+    ciphertexts, bin by bin, **not blinded**; see `multiply_rows`. Raises ValueError for a place outside [0, bins), bytes
+    that are no such rows, or a value that no honest encryption gives.
     """
     _check_places(places, bins)
     per_row, width = layout.plaintexts(columns), public_key.ciphertext_bytes

@@ -42,10 +42,7 @@ def exact_product(left: IntArray, right: IntArray) -> ObjectArray:
 
     An entry is ``high 2^20 + low`` with ``|high| <= 2^20`` and ``0 <= low < 2^20``. A sum of 2^13 products of such limbs
     is at most 2^53 in magnitude, and so is every partial sum: float64 holds them all exactly, in whatever order they are
-    added. The blocks of 2^13 rows are added up as integers.
-
-    Raises:
-        ValueError: not int64 matrices of equally many rows, or an entry of 2^40 or more in magnitude.
+    added. The blocks of 2^13 rows are added up as integers. Raises ValueError for an entry of 2^40 or more in magnitude.
     """
     check_entries(left, "left", ENTRY_BITS)
     check_entries(right, "right", ENTRY_BITS)
@@ -149,11 +146,9 @@ def multiply_rows(
 ) -> tuple[int, ...]:
     """Encrypted sums over the rows of one kernel, at the party that owns ``left``, int64 (rows, a) in units of 2^-24.
 
-    ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout.
-
-    Returns:
-        a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are
-        merged with `merge_sums`, and leave it through `seal_sums` only.
+    ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout. Returns
+    a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are merged with
+    `merge_sums`, and leave it through `seal_sums` only.
     """
     _check_factor(left, "left", layout, public_key)
     received = _received(encrypted, len(left), len(_slots_used(columns, layout)), public_key)
@@ -200,9 +195,8 @@ def open_sums(
 ) -> ObjectArray:
     """The owner's share from what `seal_sums` sent: object array (a, columns) of integers in units of 2^-48.
 
-    Raises:
-        ValueError: a value that is no ciphertext under this key. What was altered on its way, or made for another
-            layout, gives other numbers: every plaintext below n is a masked one.
+    Raises ValueError for a value that is no ciphertext under this key. What was altered on its way, or made for another
+    layout, gives other numbers: every plaintext below n is a masked one.
     """
     _check_key(layout, private_key.public_key)
     share: list[int] = []

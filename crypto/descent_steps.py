@@ -33,16 +33,10 @@ _TAKEN = {"momentum", "dampening", "nesterov", "weight_decay"}
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """Stochastic gradient descent as torch.optim.SGD does it, in public numbers under its names.
+    """Stochastic gradient descent as torch.optim.SGD does it, in public numbers under its names, with a rate for every epoch.
 
-    Updates are linear in weights and gradients, so that every party applies them to its own shares.
-
-    Attributes:
-        learning_rates: step size of every epoch.
-        momentum: what is left of the velocity at each step.
-        dampening: 1 - dampening is the gradient's weight in the velocity, except in the first one.
-        nesterov: whether a step looks ahead along the velocity.
-        weight_decay: pulls towards the weights where training started, as FATE's optimiser counts from there.
+    Updates are linear in weights and gradients, so that every party applies them to its own shares. Weight decay pulls
+    towards the weights where training started, as FATE's optimiser counts from there.
     """
 
     learning_rates: tuple[float, ...]

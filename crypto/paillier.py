@@ -38,11 +38,9 @@ larger number that passes would know a multiple of the prime, nearly, and so the
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Public half of a Paillier key pair.
+    """Public half of a key pair; ``n`` is a product of two or three different primes, see `generate_keypair`.
 
-    Attributes:
-        n: modulus, product of different primes: two or three, see `generate_keypair`.
-        blinding_base: ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
+    ``blinding_base`` is ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
     """
 
     n: int
@@ -73,10 +71,8 @@ class PublicKey:
     def from_wire(cls, message: dict[str, Any]) -> PublicKey:
         """The key of another party, as `PrivateKey.to_wire` made it.
 
-        Raises:
-            ValueError: what no honest party sends: an n that is too short, too long or unsound (see `modulus_proof`), or
-                a base that cannot blind. That the owner made its base well cannot be seen: so what returns to the owner
-                never rests on it.
+        Raises ValueError for an n that is too short, too long or unsound (see `modulus_proof`), and for a base that cannot
+        blind. Whether the owner made its base well cannot be seen: so what returns to the owner never rests on it.
         """
         message = message if isinstance(message, dict) else {}
         n, base = message.get("n"), message.get("blinding_base")
@@ -128,9 +124,8 @@ class OwnerDecryption(_Owner):
     def decrypt_all(self, ciphertexts: Sequence[Encrypted | int]) -> list[mpz]:
         """Plaintexts in [0, n), in the order of the ciphertexts; many at once take less time each.
 
-        Raises:
-            ValueError: a number that no key of this modulus can have produced, or a ciphertext under another key. Any
-                other number is an encryption of something, so a changed one cannot be told here.
+        Raises ValueError for a number that no key of this modulus can have produced, and for a ciphertext under another key.
+        Any other number is an encryption of something, so a changed one cannot be told here.
         """
         values = [self._checked(ciphertext) for ciphertext in ciphertexts]
         parts = [_modulo(values, *part) for *part, _ in self._parts]
@@ -366,10 +361,8 @@ def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
 def column_from_bytes(data: bytes, public_key: PublicKey) -> list[Ciphertext]:
     """Ciphertexts that another party sent.
 
-    Raises:
-        ValueError: the length is no multiple of a ciphertext's, or a value is one that no honest encryption under a key
-            of this modulus gives: outside (0, n^2), not invertible, or without blinding. Nothing else can be told: any
-            other number is an encryption of something under this key.
+    Raises ValueError where the length is no multiple of a ciphertext's, or a value is one that no honest encryption under
+    this modulus gives: outside (0, n^2), not invertible, or without blinding. Any other number encrypts something.
     """
     width = public_key.ciphertext_bytes
     if len(data) % width:

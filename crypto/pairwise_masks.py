@@ -96,9 +96,7 @@ class PairwiseMasks:
     one vector for one set in a round. The sums over two *sets* would differ by what one party gave.
 
     All parties pass the same session, the name of the job; ``public_keys`` are those of all, this one among them, by name.
-
-    Raises:
-        ValueError: a key is malformed, of low order, used by two parties, or this party's is not its own.
+    Raises ValueError where a key is malformed, of low order, used by two parties, or this party's is not its own.
     """
 
     def __init__(self, name: str, key: AgreementKey, public_keys: Mapping[str, bytes], session: str) -> None:
@@ -118,9 +116,7 @@ class PairwiseMasks:
         """Private ``steps``, int64 (d,), plus this party's masks modulo 2^64: uint64 (d,), fit to be sent to the server.
 
         The server will add the vectors of all ``present`` parties, this one among them, at least two; rounds count from 0.
-
-        Raises:
-            ValueError: an argument is wrong, or other steps, or steps for another set, were masked in this round.
+        Raises ValueError where an argument is wrong, or other steps, or steps for another set, were masked in this round.
         """
         steps = _checked_steps(steps)
         others = sorted(self._checked_present(present) - {self.name})

@@ -78,11 +78,8 @@ class BoxKey:
     ) -> list[bytes]:
         """The contents of all boxes, in their order, sealed for ``label``, each of ``content_bytes``.
 
-        ``threads`` are None for as many as this process has cores.
-
-        Raises:
-            ValueError: a box has another size, was sealed to another key or changed, or is for something else. Then
-                nothing is opened to the caller; the sentence holds counts only.
+        ``threads`` are None for as many as this process has cores. Raises ValueError where a box has another size, was sealed
+        to another key or changed, or is for something else: then no box is opened, and the sentence holds counts only.
         """
         check_sizes(boxes, content_bytes + OVERHEAD_BYTES)
         together = self._opened_together if in_lanes() else self._opened_by_libsodium
@@ -125,10 +122,8 @@ class BoxKey:
 def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads: int | None = None) -> list[bytes]:
     """A box for each private content, in their order, each ``OVERHEAD_BYTES`` longer than the content.
 
-    The owner of ``public_key``, 32 bytes, may open them; ``threads`` as in `BoxKey.open_all`.
-
-    Raises:
-        ValueError: the key is malformed or of low order, or contents differ in size.
+    The owner of ``public_key``, 32 bytes, may open them; ``threads`` as in `BoxKey.open_all`. Raises ValueError where the
+    key is malformed or of low order, or contents differ in size.
     """
     key, prefix = check_public_key(public_key, "the receiver"), label.prefix
     if len({len(content) for content in contents}) > 1:

@@ -152,15 +152,11 @@ class Charges:
     """What the private steps of one task on ``frame`` cost in the party's own ledger, as (event, count) pairs.
 
     A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so
-    that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more.
+    that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more. Where the
+    cap does not allow the task, the other parties get ``refusal``.
 
-    A step on labels is charged to their source. One that protects records, or clients, is charged to the table, and to
-    its labels as well where it reads them: whoever replaces a label replaces a part of a record.
-
-    Args:
-        refusal: the sentence for the other parties where the cap does not allow the task.
-        label_source: the declared source of the labels; None where no step is on labels alone.
-        reads_labels: whether steps that protect records read the table's labels, if it has any.
+    A step on labels is charged to their declared source, ``label_source``. One that protects records, or clients, is charged
+    to the table, and with ``reads_labels`` to its labels as well: whoever replaces a label replaces a part of a record.
     """
 
     def __init__(

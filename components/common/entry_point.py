@@ -58,11 +58,8 @@ def with_parameters(
     """A component's function as FATE reads it, from its signature.
 
     An argument that is annotated with a dataclass of parameters (`parameters.parameter`) stands in FATE's eyes for all of
-    them, in their order; the function gets the dataclass made from what FATE gives.
-
-    Args:
-        leave_out: parameters that this stage does not take.
-        unmade: arguments for which the function gets the parameters as a mapping, since it makes the dataclass itself.
+    them, in their order; the function gets the dataclass made from what FATE gives. A stage does not take what it may
+    ``leave_out``, and gets a mapping for each argument of ``unmade``, since it makes that dataclass itself.
     """
     whole, signature = dict(unmade or {}), inspect.signature(stage)
     given = {each.name: each.annotation for each in signature.parameters.values()}

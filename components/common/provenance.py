@@ -41,9 +41,7 @@ class LabelNoiseSettings(Protocol):
 class LabelPrivacy:
     """Privacy of a label column with its declared source, or of a model of it, unit label, replace-one.
 
-    Attributes:
-        releases: the draws that went in; epsilon is their composition.
-        derived: whether flipback worked on the labels before.
+    Its epsilon is the composition of all ``releases`` that went in; ``derived``: flipback worked on the labels before.
     """
 
     source: str

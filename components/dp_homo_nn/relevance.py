@@ -105,13 +105,10 @@ def propagated(
 class FirstLayer:
     """Where the first layer with weights stands, and how its weights are grouped; public.
 
-    Contributions are counted for groups. Of a dense layer group g is input g, with column g of the weights; of a
-    convolution output channel g, with the weights of that filter. Biases and all later layers belong to no group.
-
-    Attributes:
-        at: the layer whose inputs' relevance is counted: for a convolution that behind it.
-        groups: number of groups G, along ``axis`` of the weights of this ``shape``.
-        dimension: d, number of all parameters of the model, of which the weights come first.
+    Contributions are counted for groups, along ``axis`` of the weights of this ``shape``. Of a dense layer group g is input
+    g, with column g of the weights; of a convolution output channel g, with the weights of that filter. Biases and all later
+    layers belong to no group. The relevance counted is that of the inputs of layer ``at``, for a convolution the one behind
+    it. ``dimension`` is the number d of all parameters of the model, of which these weights come first.
     """
 
     at: int
@@ -189,13 +186,11 @@ def _check_bits(layers: Sequence[nn.Module], groups: FirstLayer, shape: torch.Si
 
 @dataclass(frozen=True)
 class ContributionSum:
-    """Public configuration of one secure sum of contributions, over all clients and all their records.
+    """Public configuration of one secure sum of contributions, of length ``groups``, over all clients and all their records.
 
-    Attributes:
-        groups: G, length of the sum.
-        records: n, public; the released mean is the sum divided by the expected number that takes part.
-        noise_multiplier: sigma over the largest contribution of a record, 1, that the shares have together.
-        sampling_probability: of each record, by a coin of its own that stays secret; None when all take part.
+    The released mean is the sum divided by the expected number that takes part, of the public number of ``records``: all, or
+    each with ``sampling_probability``, by a coin of its own that stays secret. ``noise_multiplier`` is over the largest
+    contribution of a record, 1; the shares have it together.
     """
 
     groups: int
@@ -263,13 +258,10 @@ START, LEAST, LARGEST = 1.0, 2.0**-20, 2.0**14
 def noise_beside(
     released: Sequence[tuple[Event, int]], event_of: Callable[[float], Event], rounds: int, epsilon: float, delta: float
 ) -> float:
-    """Smallest noise, within 1e-4, with which rounds and what was released beside them meet (epsilon, delta) together.
+    """Smallest noise, within 1e-4, with which rounds and what was ``released`` beside them meet (epsilon, delta) together.
 
-    ``total_epsilon`` of everything is at most ``epsilon`` with it.
-
-    Args:
-        released: (event, count) pairs, for instance the contributions' event once; none is fine.
-        event_of: makes the event of one round from its noise multiplier; more noise must mean more privacy.
+    ``released`` are (event, count) pairs, for instance the contributions' event once. ``event_of`` makes the event of one
+    round from its noise multiplier; more noise must mean more privacy.
     """
     epsilon, delta = check_target(epsilon, delta)
 

@@ -36,9 +36,6 @@ class Alignment:
     Attributes:
         session: random name of this alignment, the same at both parties.
         rows: number of joined rows, dummies included.
-        guest: columns of the guest's features.
-        host: columns of the host's features.
-        labelled: whether there is a label column, of the guest.
         hide_size: None, or {epsilon, delta, pool}: each party adds 0 to pool dummies.
         own: this party's own names of its features, in the order of its columns.
         label_privacy: at the guest, what its ledger says of the labels: source, epsilon, unit and relation; None where

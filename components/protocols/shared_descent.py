@@ -189,13 +189,9 @@ class Decision:
 
 @dataclass(repr=False)
 class CheckedSteps:
-    """Steps whose losses the guest looks at together, on their way to its decision.
+    """Steps of one epoch whose losses the guest looks at together, on their way to its decision, which is its ``state``.
 
-    Attributes:
-        ctx, epoch: of the epoch that they belong to; ``last``: they end it.
-        losses, shares: this party's part of their losses, and its share of the weights after them, of every model.
-        peers_masked_losses: what the others said about the losses.
-        state: at the guest its decision.
+    ``losses`` and ``shares`` are this party's part of their losses, and its share of the weights after them, of every model.
     """
 
     ctx: Context

@@ -66,12 +66,8 @@ def class_names(classes: Sequence[float]) -> list[int | float]:
 class Descent:
     """What a job's parameters say of a descent; every party reads it from its own copy of them.
 
-    Attributes:
-        sigmoid: taylor or exact, which is corrected ``sigmoid_rounds`` times.
-        fit_intercept: whether the guest's last weight is an intercept.
-        early_stop, tol: when training ends, see `Convergence`.
-        optimizer, scheduler: in FATE's format; None for the default optimizer.
-        shared: whether weights stay shared while they are trained, which needs an update rule that is linear in them.
+    The sigmoid is taylor or exact, which is corrected ``sigmoid_rounds`` times. ``optimizer`` is None for the default one.
+    With ``shared``, weights stay shared while they are trained, which needs an update rule that is linear in them.
     """
 
     epochs: int
@@ -246,18 +242,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class TrainingTerms:
-    """Public numbers that direct a training.
+    """Public numbers that direct a training of n = ``rows`` records; batches are (first row, row after the last).
 
-    Attributes:
-        rows: number n of training records.
-        batches: (first row, row after the last) of every batch.
-        flipback_epochs, correction_epochs: epochs (from 0) that begin with a round of flipback, with a correction of
-            the sigmoid; ``score_epochs`` those with joint scores at the guest, for either of the two.
-        features: columns of all data parties, the guest's first, its intercept among them.
-        mean_square_bits: the mean square of every column over every batch is at most 2 to this.
-        run: random name of the training.
-        classes: label values that may occur, in ascending order.
-        descent: from the job's parameters; it does not travel.
+    Epochs from 0: ``flipback_epochs`` begin with a round of flipback, ``correction_epochs`` with a correction of the
+    sigmoid, ``score_epochs`` with joint scores at the guest, for either of the two. ``features`` are numbers of columns of
+    all data parties, the guest's first, its intercept among them; the mean square of every column over every batch is at
+    most 2^``mean_square_bits``. ``run`` is a random name of the training; ``classes`` are the label values that may occur,
+    ascending. The descent comes from the job's parameters and does not travel.
     """
 
     rows: int

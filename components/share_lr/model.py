@@ -19,16 +19,12 @@ LABELS = [0, 1]
 
 @dataclass(frozen=True)
 class JoinedModel:
-    """What a party holds of a model.
+    """What a party holds of a model: the joint features in their public order, and this party's own names of its own.
 
-    Attributes:
-        header: joint feature columns, in their public order.
-        own_columns: this party's own names of its features among them.
-        fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
-        run: random name of the training, the same at both parties.
-        origin: random name of the training that this party alone chose and knows.
-        weights: object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
-            None at a party that the weights are not opened to.
+    ``run`` is a random name of the training, the same at both parties; ``origin`` one that this party alone chose and knows.
+    ``weights`` are object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
+    None at a party that the weights are not opened to. The last one is an intercept with ``fit_intercept``, which the
+    membership column multiplies.
     """
 
     header: tuple[str, ...]
