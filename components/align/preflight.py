@@ -137,14 +137,7 @@ def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
     parts = [dummies[at : at + DUMMIES_AT_ONCE] for at in range(0, len(dummies), DUMMIES_AT_ONCE)]
     zeros = [np.zeros((len(part), columns_of(frame, role)), dtype=np.int64) for part in parts]
     # The blocks of a frame are numbered from 0.
-    added = frame._ctx.computing.parallelize(
-        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))],
-        partition=blocks.num_partitions,
-        key_serdes_type=blocks.key_serdes_type,
-        value_serdes_type=blocks.value_serdes_type,
-        partitioner_type=blocks.partitioner_type,
-    )
-    return blocks.union(added)
+    return frames.with_blocks(frame, blocks, [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))])
 
 
 def _encoded(ids: list[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:

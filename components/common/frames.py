@@ -76,6 +76,18 @@ def block_starts(frame: DataFrame) -> dict[int, int]:
     return starts
 
 
+def with_blocks(frame: DataFrame, table: Table, blocks: list[tuple[int, object]]) -> Table:
+    """A table of the frame's engine with more blocks, [(key, block)], which are spread and written as its own are."""
+    added = frame._ctx.computing.parallelize(
+        blocks,
+        partition=table.num_partitions,
+        key_serdes_type=table.key_serdes_type,
+        value_serdes_type=table.value_serdes_type,
+        partitioner_type=table.partitioner_type,
+    )
+    return table.union(added)
+
+
 def replace_labels(frame: DataFrame, labels: Table, soft: bool = False) -> DataFrame:
     """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)).
 

@@ -26,7 +26,7 @@ from ..common.federation import Context, Document, check_roles, name_of
 from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
-from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
+from ..protocols.prediction_frames import check_true_labels, prediction_frame, require_table, show_scored
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of, units_of
@@ -58,7 +58,7 @@ class ScoringGuestPreflight(Preflight):
         return {}
 
     def check_rows(self) -> None:
-        require_table(self.frame)
+        require_table(self.frame, "encrypted")
         check_scored_rows(self.frame, header_of(self.document), units_of(self.document))
 
     def commit(self, hosts: Facts) -> Document:
@@ -89,7 +89,7 @@ class ScoringHostPreflight(Preflight):
     release: ScoreRelease = field(init=False)
 
     def check(self) -> Document:
-        require_table(self.frame)
+        require_table(self.frame, "encrypted")
         frames.refuse_label(self.frame)
         units = units_of(self.document)
         check_scored_rows(self.frame, header_of(self.document), units)
@@ -127,12 +127,6 @@ def predict_arbiter(ctx: Context) -> None:
     """The arbiter has no part in a prediction, but FATE starts it, so it learns the verdict too."""
     check_roles(ctx, arbiter=False)
     Preflight(ctx).agree()
-
-
-def require_table(frame: DataFrame) -> None:
-    """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
-    if frame is None:
-        raise Refusal("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
 
 
 def check_scored_rows(frame: DataFrame, header: Sequence[str], units: Units) -> None:

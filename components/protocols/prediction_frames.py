@@ -44,6 +44,12 @@ _ONE_CLASS = "none: one class is too rare among these rows"
 _MORE_CLASSES = "none: they are for two classes; FATE's Evaluation shows those on the labels as they are"
 
 
+def require_table(frame: DataFrame | None, scoring: str) -> None:
+    """FATE takes test_data as optional, since with this ``scoring`` the hosts need none."""
+    if frame is None:
+        raise Refusal(f"The task has no test_data at this party; only with scoring {scoring}, a host needs none.")
+
+
 def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Document, dataset_type: str) -> DataFrame:
     """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 

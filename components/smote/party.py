@@ -103,7 +103,7 @@ def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarr
     """
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
 
-    manager, table = frame.data_manager.duplicate(), frame.block_table
+    manager = frame.data_manager.duplicate()
     schema, size = manager.schema, manager.block_row_size
     ids = list(synthetic_ids(len(labels), tag))
     values = {schema.sample_id_name: ids, schema.match_id_name: ids, schema.label_name: labels}
@@ -111,14 +111,7 @@ def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarr
     first = max(frames.block_starts(frame)) + 1
     starts = range(0, len(labels), size)
     blocks = [(first + number, _blocks(manager, values, at, at + size)) for number, at in enumerate(starts)]
-    added = frame._ctx.computing.parallelize(
-        blocks,
-        partition=table.num_partitions,
-        key_serdes_type=table.key_serdes_type,
-        value_serdes_type=table.value_serdes_type,
-        partitioner_type=table.partitioner_type,
-    )
-    joined = table.union(added)
+    joined = frames.with_blocks(frame, frame.block_table, blocks)
     return type(frame)(frame._ctx, joined, get_partition_order_mappings_by_block_table(joined, size), manager)
 
 
