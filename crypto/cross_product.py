@@ -147,8 +147,8 @@ def multiply_rows(
     """Encrypted sums over the rows of one kernel, at the party that owns ``left``, int64 (rows, a) in units of 2^-24.
 
     ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout. Returns
-    a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are merged with
-    `merge_sums`, and leave it through `seal_sums` only.
+    a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are merged
+    with `merge_sums`, and leave it through `seal_sums` only.
     """
     _check_factor(left, "left", layout, public_key)
     received = _received(encrypted, len(left), len(_slots_used(columns, layout)), public_key)

@@ -89,18 +89,11 @@ WEIGHT_BITS = 28
 class QuadraticBounds:
     """Public numbers about H and b, from which all widths of masks and the pace of training follow.
 
-    For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with c = 4 for the Taylor loss of logistic
-    regression and c = 1 for linear regression. A ridge penalty is no part of H: `SharedDescent` applies it.
-
-    Attributes:
-        dimension: m, number of joint weights.
-        divisor: c, 4 or 1.
-        mean_square_bits: every column of X has mean square at most 2^mean_square_bits.
-        target_mean_square: the mean of t^2 is at most this, 1/4 for targets +-1/2.
-        penalty: alpha >= 0 of the ridge penalty.
-        noise: bound on the spectral norm of noise that was added to H, if any.
-        linear_noise: bound on the l2 norm of noise that was added to b, if any.
-        minimum: lower bound on F. Without noise losses are not negative.
+    For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with ``divisor`` c = 4 for the Taylor loss of
+    logistic regression and c = 1 for linear regression. Of the m = ``dimension`` columns of X each has a mean square of
+    at most 2^``mean_square_bits``, and t at most ``target_mean_square``, 1/4 for targets +-1/2. A ridge ``penalty``
+    alpha >= 0 is no part of H: `SharedDescent` applies it. ``noise`` bounds the spectral norm of noise in H, if any,
+    ``linear_noise`` the l2 norm of that in b. ``minimum`` is a lower bound on F; without noise losses are not negative.
     """
 
     dimension: int

@@ -124,8 +124,8 @@ class OwnerDecryption(_Owner):
     def decrypt_all(self, ciphertexts: Sequence[Encrypted | int]) -> list[mpz]:
         """Plaintexts in [0, n), in the order of the ciphertexts; many at once take less time each.
 
-        Raises ValueError for a number that no key of this modulus can have produced, and for a ciphertext under another key.
-        Any other number is an encryption of something, so a changed one cannot be told here.
+        Raises ValueError for a number that no key of this modulus can have produced, and for a ciphertext under another
+        key. Any other number is an encryption of something, so a changed one cannot be told here.
         """
         values = [self._checked(ciphertext) for ciphertext in ciphertexts]
         parts = [_modulo(values, *part) for *part, _ in self._parts]
@@ -188,9 +188,9 @@ def check_key_length(key_length: int) -> None:
 def generate_keypair(key_length: int = MIN_KEY_LENGTH, primes: int = 2) -> tuple[PublicKey, PrivateKey]:
     """A key pair whose primes are 3 modulo 4 and have 2 as greatest common divisor less 1, as short blinding needs.
 
-    ``n`` has ``key_length`` bits, at least `MIN_KEY_LENGTH`, and 2 primes, or 3 where decryption of numbers up to n is most
-    of the work, which takes half as long with them. Prime factors of 672 bits are no easier to find than those of 1024
-    (RFC 8017 admits them).
+    ``n`` has ``key_length`` bits, at least `MIN_KEY_LENGTH`, and 2 primes, or 3 where decryption of numbers up to n is
+    most of the work, which takes half as long with them. Prime factors of 672 bits are no easier to find than those of
+    1024 (RFC 8017 admits them).
     """
     check_key_length(key_length)
     return keypair_of_any_length(key_length, primes)

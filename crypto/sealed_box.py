@@ -78,8 +78,9 @@ class BoxKey:
     ) -> list[bytes]:
         """The contents of all boxes, in their order, sealed for ``label``, each of ``content_bytes``.
 
-        ``threads`` are None for as many as this process has cores. Raises ValueError where a box has another size, was sealed
-        to another key or changed, or is for something else: then no box is opened, and the sentence holds counts only.
+        ``threads`` are None for as many as this process has cores. Raises ValueError where a box has another size, was
+        sealed to another key or changed, or is for something else: then no box is opened, and the sentence holds counts
+        only.
         """
         check_sizes(boxes, content_bytes + OVERHEAD_BYTES)
         together = self._opened_together if in_lanes() else self._opened_by_libsodium

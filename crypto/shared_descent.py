@@ -162,9 +162,9 @@ class DescentShare:
 class SharedDescent:
     """One party's share of the weights, on their way from step to step; ``first`` at the first of the data parties, the guest.
 
-    ``own_weights`` are what this party's weights start from, each below 2^10 in magnitude, ``own_columns`` where they stand
-    among the m joint weights. The m ridge penalties alpha_j >= 0, 0 for the intercept, are public, as are layout and rule.
-    ``state`` is what `state` returned at this party when an earlier training ended.
+    ``own_weights`` are what this party's weights start from, each below 2^10 in magnitude, ``own_columns`` where they
+    stand among the m joint weights. The m ridge penalties alpha_j >= 0, 0 for the intercept, are public, as are layout
+    and rule. ``state`` is what `state` returned at this party when an earlier training ended.
     """
 
     def __init__(
@@ -342,8 +342,8 @@ def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int, togethe
     docs/proofs-crypto.md. For statistics with noise the penalty must act on every weight. Where a training goes on from an
     earlier one with its velocity, that one had the same bounds and rule.
 
-    Losses of at most ``together`` batches are checked by their mean; a batch has up to twice the rows of others, so that one
-    loss may be so many times the limit, and once more. Raises ValueError where not even one step is allowed.
+    Losses of at most ``together`` batches are checked by their mean; a batch has up to twice the rows of others, so
+    that one loss may be so many times the limit, and once more. Raises ValueError where not even one step is allowed.
     """
     norms, allowed = _after_checked_steps(bounds, rule, steps, together), 0
     while allowed < steps and norms.weights < 2.0**WEIGHT_BITS:

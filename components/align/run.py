@@ -135,8 +135,8 @@ def joined_blocks(
 class Settlement(Preflight):
     """After each stage both parties learn what either found.
 
-    ``arrived`` is (table from the other party, rows that it must have); in ``table`` a kernel of this party may have left a
-    sentence; the rows of ``counted`` must be as many at both parties, and ``wanted``, where that is known.
+    ``arrived`` is (table from the other party, rows that it must have); in ``table`` a kernel of this party may have
+    left a sentence; the rows of ``counted`` must be as many at both parties, and ``wanted``, where that is known.
     """
 
     stage: str

@@ -16,8 +16,8 @@ DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}
 class HideSize:
     """How the number of matches is hidden; public.
 
-    ``epsilon`` (nats) is of one record's presence, against the other party, replace-one; ``delta`` is what the event is charged
-    at, and ``pool`` the even number of each party's dummies.
+    ``epsilon`` (nats) is of one record's presence, against the other party, replace-one; ``delta`` is what the event is
+    charged at, and ``pool`` the even number of each party's dummies.
     """
 
     epsilon: float

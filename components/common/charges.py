@@ -155,8 +155,9 @@ class Charges:
     that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more. Where the
     cap does not allow the task, the other parties get ``refusal``.
 
-    A step on labels is charged to their declared source, ``label_source``. One that protects records, or clients, is charged
-    to the table, and with ``reads_labels`` to its labels as well: whoever replaces a label replaces a part of a record.
+    A step on labels is charged to their declared source, ``label_source``. One that protects records, or clients, is
+    charged to the table, and with ``reads_labels`` to its labels as well: whoever replaces a label replaces a part of a
+    record.
     """
 
     def __init__(

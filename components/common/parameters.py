@@ -124,12 +124,10 @@ class OneOf:
 class Parameter:
     """One parameter as declared.
 
-    Attributes:
-        sentence: what it is, without a capital or a full stop; what its default None means if that is settled later.
-        kinds: what a job may give: some of bool, int, float, str, list and dict.
-        default: None, a number, a word or a tuple; `Parameter.needed` if there is none.
-        check: takes a value; returns it as the component takes it, or raises ValueError with one sentence.
-        title, note: how FATE's YAML names and describes its type.
+    ``sentence`` says what it is, without a capital or a full stop, and what None means if that is settled later.
+    ``kinds`` are what a job may give: some of bool, int, float, str, list and dict. ``default`` is None, a number, a
+    word or a tuple, where it is not `needed`. ``check`` returns a value as the component takes it, or raises ValueError
+    with one sentence. ``title`` and ``note`` are how FATE's YAML names and describes its type.
     """
 
     name: str
@@ -160,14 +158,10 @@ def parameter(
     title: str = "",
     **limits: float,
 ) -> Any:
-    """A dataclass field that is a parameter of a component.
+    """A dataclass field that is a parameter of a component, as `Parameter` says; without a default it is needed.
 
-    Args:
-        sentence: see `Parameter`.
-        default: left out, the parameter is needed; a mapping is copied for every object.
-        check: None for a flag, or a number within ``limits`` (``above``, ``at_least``, ``at_most``).
-        note: description of the type in FATE's YAML; that of the check unless given.
-        title: name of the type there; made from the field's name unless given.
+    A mapping is copied for every object. ``check`` is None for a flag, or a number within ``limits`` (``above``,
+    ``at_least``, ``at_most``). ``note`` is that of the check unless given, ``title`` made from the field's name.
     """
     told = {"parameter": (sentence, check, note, title, limits)}
     if isinstance(default, dict):

@@ -90,8 +90,8 @@ class Output:
 class Mixing:
     """That rows or columns which a component writes depend on more than one row and public settings.
 
-    It ``reads`` `RECORDS`, or `LABELS` where it reads labels as well, be it of the one row. ``instead`` is an order what to do
-    about it, ``when`` as of `Shown`.
+    It ``reads`` `RECORDS`, or `LABELS` where it reads labels as well, be it of the one row. ``instead`` is an order
+    what to do about it, ``when`` as of `Shown`.
     """
 
     reads: str

@@ -103,8 +103,8 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
 class OwnNoise:
     """Of a party that may add noise or none; without an epsilon its rows are clipped, and nothing is promised.
 
-    ``epsilon`` (nats) and ``delta`` are the party's own, ``position`` is its place among the data parties, the guest first, and
-    `charge` fills ``drawn`` with the secret noise of every fit.
+    ``epsilon`` (nats) and ``delta`` are the party's own, ``position`` is its place among the data parties, the guest
+    first, and `charge` fills ``drawn`` with the secret noise of every fit.
     """
 
     kind: str

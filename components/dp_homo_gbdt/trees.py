@@ -44,7 +44,8 @@ Integers = NDArray[np.int64]
 class Batch:
     """The splits of trees that are grown together; public.
 
-    ``columns``, int64 (trees, nodes), are what each node asks for; ``right``, bool (trees, nodes, bins), which bins go right.
+    ``columns``, int64 (trees, nodes), are what each node asks for; ``right``, bool (trees, nodes, bins), which bins go
+    right.
     """
 
     columns: Integers

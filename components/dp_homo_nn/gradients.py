@@ -193,11 +193,9 @@ class RecordGradients:
     two records, and all calls have the same shapes, in memory that torch aligns to 64 bytes. That a library gives the
     same bits for the same bytes is assumed then. Both are checked on a training's own shapes before it reads a record.
 
-    Args:
-        module: from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode. One whose records are not
-            independent is refused.
-        class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
-            bound on what a record changes depends on them; a label that is no class number contributes zero then.
+    ``module`` goes from float32 (n, m) to (n, outputs); it is copied, and refused where records are not independent.
+    ``class_factors``, public, multiply a record's gradient by its class before the clip, so that no bound on what a record
+    changes depends on them; a label that is no class number contributes zero then.
     """
 
     def __init__(

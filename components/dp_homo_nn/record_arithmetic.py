@@ -213,14 +213,12 @@ class Outer:
 
 @dataclass(frozen=True, eq=False)
 class GradientRows:
-    """Per-record gradients of the parameters from ``start`` on, multiplied out.
+    """Per-record gradients of the parameters from ``start`` on, multiplied out: ``numbers`` (n, count), in their order.
 
-    Attributes:
-        numbers: (n, count), in the order of the parameters unless ``shape`` is given.
-        shape: of a convolution's row: (outputs, height, width, inputs), whereas the parameters have the inputs before
-            height and width; or None.
-        squares: (n,), the sums of squares of the whole numbers, where they are known; NaN for a record that has a NaN or an
-            infinity. The numbers are float32 then, and made and added up by the native kernel.
+    Those of a convolution have a ``shape`` and its order: (outputs, height, width, inputs), whereas the parameters have
+    the inputs before height and width. ``squares`` (n,) are the sums of squares of the whole numbers, where they are
+    known; NaN for a record that has a NaN or an infinity. The numbers are float32 then, made and added up by the native
+    kernel.
     """
 
     start: int

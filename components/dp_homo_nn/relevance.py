@@ -54,8 +54,9 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
 def relevance(layers: Sequence[nn.Module], inputs: Tensor, at: int = 0, stabiliser: float = STABILISER) -> Tensor:
     """Relevances of the inputs of layer ``at`` for the predicted logit, record by record: float64 in their shape; private.
 
-    ``layers`` are from `layers_of`; ``inputs`` (n, ...) are private finite numbers that the first one takes. ``at`` goes from 0,
-    the model's inputs, to the number of layers, the outputs; ``stabiliser`` is added to |z_j|, in the unit of a layer's outputs.
+    ``layers`` are from `layers_of`; ``inputs`` (n, ...) are private finite numbers that the first one takes. ``at``
+    goes from 0, the model's inputs, to the number of layers, the outputs; ``stabiliser`` is added to |z_j|, in the unit
+    of a layer's outputs.
     """
     activations, ours = [inputs], []
     with torch.no_grad():
@@ -105,10 +106,11 @@ def propagated(
 class FirstLayer:
     """Where the first layer with weights stands, and how its weights are grouped; public.
 
-    Contributions are counted for groups, along ``axis`` of the weights of this ``shape``. Of a dense layer group g is input
-    g, with column g of the weights; of a convolution output channel g, with the weights of that filter. Biases and all later
-    layers belong to no group. The relevance counted is that of the inputs of layer ``at``, for a convolution the one behind
-    it. ``dimension`` is the number d of all parameters of the model, of which these weights come first.
+    Contributions are counted for groups, along ``axis`` of the weights of this ``shape``. Of a dense layer group g is
+    input g, with column g of the weights; of a convolution output channel g, with the weights of that filter. Biases
+    and all later layers belong to no group. The relevance counted is that of the inputs of layer ``at``, for a
+    convolution the one behind it. ``dimension`` is the number d of all parameters of the model, of which these weights
+    come first.
     """
 
     at: int
@@ -143,8 +145,9 @@ def first_layer(module: nn.Module) -> FirstLayer:
 def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float) -> np.ndarray:
     """Scales of all coordinates: max(beta_g, 1 / (4 G))^power over its geometric mean on group g, 1 elsewhere.
 
-    Post-processing of the G released mean ``contributions`` beta, in the order of `first_layer`: float64 (d,), positive, in the
-    order of the flat weights. Noise is less where the model looks; the power 1/2, for -1/2, is the opposite direction.
+    Post-processing of the G released mean ``contributions`` beta, in the order of `first_layer`: float64 (d,),
+    positive, in the order of the flat weights. Noise is less where the model looks; the power 1/2, for -1/2, is the
+    opposite direction.
     """
     groups = first_layer(module)
     if np.shape(contributions) != (groups.groups,):
@@ -188,9 +191,9 @@ def _check_bits(layers: Sequence[nn.Module], groups: FirstLayer, shape: torch.Si
 class ContributionSum:
     """Public configuration of one secure sum of contributions, of length ``groups``, over all clients and all their records.
 
-    The released mean is the sum divided by the expected number that takes part, of the public number of ``records``: all, or
-    each with ``sampling_probability``, by a coin of its own that stays secret. ``noise_multiplier`` is over the largest
-    contribution of a record, 1; the shares have it together.
+    The released mean is the sum divided by the expected number that takes part, of the public number of ``records``:
+    all, or each with ``sampling_probability``, by a coin of its own that stays secret. ``noise_multiplier`` is over the
+    largest contribution of a record, 1; the shares have it together.
     """
 
     groups: int

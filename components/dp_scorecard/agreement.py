@@ -31,8 +31,8 @@ REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does
 class ScorecardTerms:
     """The public terms of a training, the guest's part first.
 
-    ``counts`` are for every data party the number of bins of each column; ``multipliers`` of the noise on tables are 0 at the
-    guest but with privacy record.
+    ``counts`` are for every data party the number of bins of each column; ``multipliers`` of the noise on tables are 0
+    at the guest but with privacy record.
     """
 
     rows: int
@@ -74,8 +74,8 @@ class ScorecardTerms:
 class Shapes:
     """What holds along the bins of all parties' columns, at the guest.
 
-    ``columns`` are where the bins of each column stand, without the target, ``directions`` {number of a column: increasing or
-    decreasing}, and ``ordered`` how many bins of each column have neighbours.
+    ``columns`` are where the bins of each column stand, without the target, ``directions`` {number of a column:
+    increasing or decreasing}, and ``ordered`` how many bins of each column have neighbours.
     """
 
     columns: list[slice]

@@ -79,8 +79,8 @@ def evidence_of(column: Document) -> Evidence | None:
 class Scorecard:
     """All that a party knows of the model; a record has ``base`` points before those of its bins.
 
-    At the guest ``hosts`` are every host's columns, by the host's name, named by number, and ``path`` is (ridge, scorecard) of
-    each ridge of ridge_path.
+    At the guest ``hosts`` are every host's columns, by the host's name, named by number, and ``path`` is (ridge,
+    scorecard) of each ridge of ridge_path.
     """
 
     own: Points

@@ -70,8 +70,8 @@ def rows_of(block: Binned, bins: int) -> np.ndarray:
 class TableShares:
     """What one party knows of all tables: ``own`` are exact (width, width) of its own rows.
 
-    ``columns`` tell whose entries are where in a joint row, the guest's target the last of its entries; ``cross`` is for every
-    other party, by position, its additive share (width, width of the other).
+    ``columns`` tell whose entries are where in a joint row, the guest's target the last of its entries; ``cross`` is
+    for every other party, by position, its additive share (width, width of the other).
     """
 
     columns: JointColumns

@@ -43,8 +43,8 @@ class Fitted(NamedTuple):
 class Fit(NamedTuple):
     """What the guest computes from the noisy tables: ``counts`` are records in each bin, and ``linear`` X^T t.
 
-    ``fits`` are under the ridge, then under those of the path; ``told`` is of every bin, `COUNTED`, where numbers without noise of
-    their own are not a number.
+    ``fits`` are under the ridge, then under those of the path; ``told`` is of every bin, `COUNTED`, where numbers
+    without noise of their own are not a number.
     """
 
     counts: np.ndarray

@@ -182,13 +182,10 @@ def figures(
     fitted: FittedTo | None = None,
     true_labels: bool = False,
 ) -> dict[str, object]:
-    """Lines of a summary about one table of scores in FATE's prediction format.
+    """Lines of a summary about one table of scores in FATE's prediction format; ``rows`` says of which rows, in words.
 
-    Args:
-        rows: which rows they are, in words.
-        privacy: what the ledger knows of the labels, None for nothing.
-        fitted: of the fit, where the model was fitted to these rows.
-        true_labels: whether labels that the ledger does not know were said to be true ones.
+    ``privacy`` is what the ledger knows of the labels, None for nothing; ``true_labels`` whether those were said to be
+    true ones. ``fitted`` is of the fit, where the model was fitted to these rows.
     """
     meta, told = document["meta"], f"{rows}: figures on true labels"
     if meta.get("family", "binomial") != "binomial":

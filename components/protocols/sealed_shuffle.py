@@ -250,9 +250,9 @@ class Analyzer:
     def open(self, ciphertexts: Sequence[bytes], round_number: int) -> list[bytes]:
         """The payloads of a round, in the order of the shuffler.
 
-        Raises InvalidMessage where the round was opened before or a message is a duplicate, malformed, or a piece of a vector,
-        TooFewMessages for fewer than ``min_messages``, and ValueError where a message has another size, was sealed to another
-        key, or is of another round or session.
+        Raises InvalidMessage where the round was opened before or a message is a duplicate, malformed, or a piece of a
+        vector, TooFewMessages for fewer than ``min_messages``, and ValueError where a message has another size, was
+        sealed to another key, or is of another round or session.
         """
         pieces = self.open_pieces(ciphertexts, round_number)
         if any(piece.position for piece in pieces):

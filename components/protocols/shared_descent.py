@@ -152,8 +152,8 @@ class LossConsent:
 class Start:
     """Where a descent begins at one party.
 
-    ``weights`` are float64 (m,) of this party's columns, and ``states`` as of `SharedDescent`, of every model; the step size
-    of every epoch is one of the ``learning_rates``.
+    ``weights`` are float64 (m,) of this party's columns, and ``states`` as of `SharedDescent`, of every model; the step
+    size of every epoch is one of the ``learning_rates``.
     """
 
     weights: Sequence[np.ndarray]
@@ -191,7 +191,8 @@ class Decision:
 class CheckedSteps:
     """Steps of one epoch whose losses the guest looks at together, on their way to its decision, which is its ``state``.
 
-    ``losses`` and ``shares`` are this party's part of their losses, and its share of the weights after them, of every model.
+    ``losses`` and ``shares`` are this party's part of their losses, and its share of the weights after them, of every
+    model.
     """
 
     ctx: Context

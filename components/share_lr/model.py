@@ -21,10 +21,10 @@ LABELS = [0, 1]
 class JoinedModel:
     """What a party holds of a model: the joint features in their public order, and this party's own names of its own.
 
-    ``run`` is a random name of the training, the same at both parties; ``origin`` one that this party alone chose and knows.
-    ``weights`` are object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
-    None at a party that the weights are not opened to. The last one is an intercept with ``fit_intercept``, which the
-    membership column multiplies.
+    ``run`` is a random name of the training, the same at both parties; ``origin`` one that this party alone chose and
+    knows. ``weights`` are object (d,), integers in units of 2^-22: the weights, or this party's share of them with
+    reveal nobody; None at a party that the weights are not opened to. The last one is an intercept with
+    ``fit_intercept``, which the membership column multiplies.
     """
 
     header: tuple[str, ...]

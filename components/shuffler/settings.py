@@ -23,11 +23,11 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Request:
-    """One statistic of one column: a mean, or the shares of equally wide bins (``histogram``) or listed values (``frequency``).
+    """One statistic of one column: a mean, or the shares of equal bins (``histogram``) or of listed values (``frequency``).
 
     A mean or a histogram has a public range from ``low`` to ``high`` in the unit of the column. A mean rounds a record's
-    value at random to one of ``points`` evenly spaced numbers; two serve a small epsilon best, and their messages hide most.
-    A frequency counts all but its ``values`` together.
+    value at random to one of ``points`` evenly spaced numbers; two serve a small epsilon best, and their messages hide
+    most. A frequency counts all but its ``values`` together.
     """
 
     column: str

@@ -35,10 +35,10 @@ DIRECTIONS = 1500
 class Patches:
     """What a job says of the features of images of a shape (channels, height, width); public.
 
-    ``size`` is the side of a patch in pixels, ``pools`` into how many parts an image falls in either direction. An image is
-    compared with ``filters`` patches, with a ``threshold`` of a match in units of a whitened coordinate. The ``ridge`` of the
-    whitening is in units of the mean variance of a feature; the noisier a training, the larger the best one. Filters and
-    whitening are taken from so many made-up ``pictures``.
+    ``size`` is the side of a patch in pixels, ``pools`` into how many parts an image falls in either direction. An
+    image is compared with ``filters`` patches, with a ``threshold`` of a match in units of a whitened coordinate. The
+    ``ridge`` of the whitening is in units of the mean variance of a feature; the noisier a training, the larger the
+    best one. Filters and whitening are taken from so many made-up ``pictures``.
     """
 
     shape: tuple[int, int, int]

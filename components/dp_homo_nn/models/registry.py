@@ -216,10 +216,10 @@ MODELS = {
 def build_model(spec: ModelSpec, allowed: Mapping[str, str] | None = None) -> nn.Module:
     """The module from float32 (n, inputs) to (n, ``spec.outputs``), with start weights that its public seed decides.
 
-    Of the built-in models 'scattering_linear' and 'patch_linear' take what ``model_inputs`` makes of a record; the others
-    take the record's features. ``allowed`` maps a name to 'package.module:function' for models 'module:<name>': a job names
-    an entry of this party's mapping, never what is imported. The function is called as ``function(features, outputs,
-    **params)`` and returns a ``torch.nn.Module``.
+    Of the built-in models 'scattering_linear' and 'patch_linear' take what ``model_inputs`` makes of a record; the
+    others take the record's features. ``allowed`` maps a name to 'package.module:function' for models 'module:<name>':
+    a job names an entry of this party's mapping, never what is imported. The function is called as ``function(features,
+    outputs, **params)`` and returns a ``torch.nn.Module``.
     """
     if spec.name.startswith(MODULE_PREFIX):
         return _allowed_module(spec, allowed or {})

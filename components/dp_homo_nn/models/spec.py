@@ -23,8 +23,8 @@ KNOWN_SHAPES = {784: (1, 28, 28), 1024: (1, 32, 32), 3072: (3, 32, 32)}
 class ModelSpec:
     """Public description of a model; of its parameters ``seed`` (0 if not given) decides the start weights.
 
-    ``name`` is that of a built-in model, or 'module:<name>' with a name that the operator of every party allows. A record has
-    ``features`` values, those of a flattened image included. Two classes share one output, the log-odds.
+    ``name`` is that of a built-in model, or 'module:<name>' with a name that the operator of every party allows. A
+    record has ``features`` values, those of a flattened image included. Two classes share one output, the log-odds.
     """
 
     name: str

@@ -30,8 +30,8 @@ Rows = NDArray[np.float32]
 class Whitening:
     """From features to whitened ones; public: ``mean`` (K,) is of made-up pictures' features.
 
-    ``directions`` (r, K) are orthonormal rows, the one of the largest variance first; ``stretches`` (r,) what the coordinate
-    along a direction is multiplied by, relative to all other directions.
+    ``directions`` (r, K) are orthonormal rows, the one of the largest variance first; ``stretches`` (r,) what the
+    coordinate along a direction is multiplied by, relative to all other directions.
     """
 
     mean: Tensor = field(repr=False)
@@ -55,8 +55,8 @@ class Whitening:
 def fit_whitening(features: Rows, directions: int, ridge: float) -> Whitening:
     """The whitening of made-up pictures' features (n, K), of at most n - 1 and K directions.
 
-    The ridge is added to every direction's variance, which is counted per feature. A machine on which a row depends on what
-    was computed before is refused (UnsoundArithmetic).
+    The ridge is added to every direction's variance, which is counted per feature. A machine on which a row depends on
+    what was computed before is refused (UnsoundArithmetic).
     """
     count, width = features.shape
     mean = features.mean(axis=0)
