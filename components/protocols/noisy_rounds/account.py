@@ -114,8 +114,8 @@ def secure_sum_of(terms: RoundTerms) -> SecureSum:
     return SecureSum(multiplier, terms.clients, terms.max_dropouts, terms.vector_length, share, terms.colluding)
 
 
-def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = OBSERVERS) -> Event:
-    """What one release of a round costs one unit, against ``observers``.
+def round_event(terms: RoundTerms, relation: str) -> Event:
+    """What one release of a round costs one unit, against `OBSERVERS`.
 
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
@@ -126,19 +126,17 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
     if terms.personal:
         raise InvalidTerms("Clients have noise or samples of their own: an account is that of one client's terms.")
     if terms.aggregation == SHUFFLE:
-        return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
+        return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, OBSERVERS)
     if terms.aggregation == SECURE_SUM:
-        event = secure_sum_event(secure_sum_of(terms), terms.unit, relation, terms.sampling_probability, observers)
+        event = secure_sum_event(secure_sum_of(terms), terms.unit, relation, terms.sampling_probability, OBSERVERS)
         sampler = terms.clients * terms.vector_length * discrete_gaussian_slack(MIN_STEPS_OF_CLIP)
         return replace(event, slack=min(1.0, event.slack + sampler))
     process = PoissonSampledGaussian(terms.sampling_probability, noise_of(terms))
     slack = gaussian_slack(process.noise_multiplier * MIN_STEPS_OF_CLIP, terms.vector_length)
-    return Event(process, terms.unit, relation, observers, slack)
+    return Event(process, terms.unit, relation, OBSERVERS, slack)
 
 
-def events_of(
-    terms: RoundTerms, relation: str, rounds: Rounds | None = None, observers: tuple[str, ...] = OBSERVERS
-) -> list[tuple[Event, int]]:
+def events_of(terms: RoundTerms, relation: str, rounds: Rounds | None = None) -> list[tuple[Event, int]]:
     """What rounds (None: all that are planned) cost one unit, as (event, count) pairs.
 
     Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may have sent in all of their epochs.
@@ -146,7 +144,7 @@ def events_of(
     rounds = terms.rounds if rounds is None else rounds
     number = len(rounds) if isinstance(rounds, Collection) else rounds
     count = epochs_of(terms, rounds) if terms.aggregation == SHUFFLE else number * terms.noised_steps
-    return [(round_event(terms, relation, observers), count)] if count else []
+    return [(round_event(terms, relation), count)] if count else []
 
 
 def collusion_events(terms: RoundTerms, rounds: Rounds | None = None) -> list[tuple[Event, int]]:

@@ -12,7 +12,7 @@ MUTANTS = (
         "dp_binning gives each quantile column the whole epsilon",
         "B",
         f"{OWN}:table_bins",
-        (("epsilon / len(cut), rng", "epsilon, rng"),),
+        (("epsilon / len(cut)", "epsilon"),),
         contract(LABEL, "a"),
         patch="bin5_each_quantile_column_full_epsilon",
     ),
