@@ -76,7 +76,7 @@ def block_starts(frame: DataFrame) -> dict[int, int]:
     return starts
 
 
-def with_blocks(frame: DataFrame, table: Table, blocks: list[tuple[int, object]]) -> Table:
+def with_blocks(frame: DataFrame, table: Table, blocks: Sequence[tuple[int, object]]) -> Table:
     """A table of the frame's engine with more blocks, [(key, block)], which are spread and written as its own are."""
     added = frame._ctx.computing.parallelize(
         blocks,

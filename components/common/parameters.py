@@ -192,7 +192,7 @@ def _read(item: Any, hint: Any) -> Parameter:
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     found = [typing.get_origin(part) or part for part in parts if part is not type(None)]
     # What is no word, number or list is made from a mapping.
-    plain = {tuple: list, **{kind: kind for kind in (bool, int, float, str, list)}}
+    plain: dict[Any, type] = {tuple: list, bool: bool, int: int, float: float, str: str, list: list}
     kinds = tuple(dict.fromkeys(plain.get(part, dict) for part in found))
     about = note or (None if isinstance(check, OneOf) else getattr(check, "__doc__", None))
     if kinds == (bool,) and check is None:

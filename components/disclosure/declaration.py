@@ -181,8 +181,8 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
         if not any(map(PROOF.fullmatch, each.evidence)):
             allowed = "a list with a transcript:KEY or a tests/FILE.py::test_NAME in it"
             raise InvalidArgument.of(f"evidence in {where}", list(each.evidence), allowed)
-    stated = [each.when for each in (*found.rows, *found.shows, *found.apart)]
-    for field_name, conditions in (("known", found.known), *(("when", when) for when in stated)):
+    stated: list[Mixing | Shown | Apart] = [*found.rows, *found.shows, *found.apart]
+    for field_name, conditions in (("known", found.known), *(("when", each.when) for each in stated)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
                 allowed = f"settings of {sorted(found.settings)}, each with a list of values, or not, is or below"
