@@ -1,8 +1,9 @@
 """Noise on second moments: one party's part in it, and the solver that trains with it.
 
 Rows are clipped, noise is added once to the statistics, before anything is computed from them, and weights are mapped
-back. Noise of kind label is the guest's alone, and on X^T t alone; hosts clip their rows for it and add nothing. Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find
-the scales of each party's features, which stay with that party.
+back. Noise of kind label is the guest's alone, and on X^T t alone; hosts clip their rows for it and add nothing.
+Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find the
+scales of each party's features, which stay with that party.
 """
 
 from __future__ import annotations

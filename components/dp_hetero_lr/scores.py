@@ -97,7 +97,8 @@ class ScoreRelease(CountedScores):
     """A host's consent to show the guest its part of the scores of one table.
 
     A release is known by the weights *and* the rows: the same weights on features that a job has rescaled in between
-    are other equations, and so are they in other ``units``. ``losses`` is its consent to show losses of trainings on the table, None where noise protects it.
+    are other equations, and so are they in other ``units``. ``losses`` is its consent to show losses of trainings on the
+    table, None where noise protects it.
     """
 
     rows: int
