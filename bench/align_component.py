@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fate_dp.components.align.messages import MESSAGES
+from fate_dp.components.align.component import MESSAGES
 from fate_dp.components.common.wire.channel import with_plain_messages
 from tests.support.local_parties import frame_of, run_parties
 

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fate_dp.components.align.messages import MESSAGES as OF_JOIN
+from fate_dp.components.align.component import MESSAGES as OF_JOIN
 from fate_dp.components.common.wire.channel import with_plain_messages
 from fate_dp.components.protocols.joined_tables import Alignment
 from fate_dp.components.share_lr.agreement import SharedRows, joint_terms
-from fate_dp.components.share_lr.messages import MESSAGES as OF_TRAINING
+from fate_dp.components.share_lr.component import MESSAGES as OF_TRAINING
 from fate_dp.components.share_lr.scoring import UNITS_OF_WEIGHTS, open_weights
 from fate_dp.components.share_lr.settings import ShareSettings
 from fate_dp.components.share_lr.training import JoinedTraining, run_epochs

@@ -3,7 +3,7 @@
 from bench import epoch_task
 from bench.epoch_clock import EpochClock
 from fate_dp.components.common.wire.channel import with_plain_messages
-from fate_dp.components.dp_hetero_lr.messages import MESSAGES
+from fate_dp.components.dp_hetero_lr.component import MESSAGES
 
 LABEL_SOURCE = "bench/task/y"
 

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from fate_dp.components.common.wire.channel import plain_messages
-from fate_dp.components.label_flip.messages import MESSAGES
+from fate_dp.components.label_flip.component import MESSAGES
 from tests.support.local_parties import frame_of, recorded_messages, run_parties
 
 GUEST, HOST, ARBITER, OTHER_HOST = ("guest", "9999"), ("host", "10000"), ("arbiter", "10001"), ("host", "10002")

@@ -9,9 +9,9 @@ import numpy as np
 from bench import epoch_task
 from bench.scale_tables import LABEL, made_frame
 from fate_dp.components.common.wire.channel import with_plain_messages
-from fate_dp.components.dp_hetero_lr import messages as of_training
-from fate_dp.components.dp_scorecard import messages as of_scorecard
-from fate_dp.components.label_flip import messages as of_flips
+from fate_dp.components.dp_hetero_lr import component as of_training
+from fate_dp.components.dp_scorecard import component as of_scorecard
+from fate_dp.components.label_flip import component as of_flips
 from tests.support.local_parties import Artifact, cpu_seconds
 
 SOURCE = f"bench/scale/{LABEL}"

@@ -114,7 +114,7 @@ def made_up_rows(rows, generator):
 def _train_at(ctx, tables, given):
     """The component at this party; the seconds that it took."""
     from fate_dp.components.common.wire.channel import plain_messages
-    from fate_dp.components.dp_homo_gbdt.messages import MESSAGES
+    from fate_dp.components.dp_homo_gbdt.component import MESSAGES
     from fate_dp.components.dp_homo_gbdt.train import train_party
 
     own = tables.get(tuple(ctx.federation.local_party))

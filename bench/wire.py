@@ -33,9 +33,9 @@ from fate_dp.components.common.wire.kinds import (
     Record,
     Rows,
 )
-from fate_dp.components.dp_hetero_lr.messages import MESSAGES as VERTICAL
-from fate_dp.components.dp_homo_nn.messages import MESSAGES as HORIZONTAL
-from fate_dp.components.shuffler.messages import MESSAGES as SHUFFLED
+from fate_dp.components.dp_hetero_lr.component import MESSAGES as VERTICAL
+from fate_dp.components.dp_homo_nn.component import MESSAGES as HORIZONTAL
+from fate_dp.components.shuffler.component import MESSAGES as SHUFFLED
 
 MIB = 1 << 20
 REPEATS = 15

@@ -30,8 +30,7 @@ _ROWS_AT_ONCE = 1 << 12
 def table_layout(rows: int, largest: int, public_key: PublicKey) -> SlotLayout:
     """The slots that hold sums over ``rows`` rows whose entries are at most ``largest`` in magnitude, 1 for bins alone.
 
-    Raises:
-        ValueError: rows outside [1, 2^ROW_BITS], ``largest`` below 1, or a key too short for one slot.
+    ValueError for rows outside [1, 2^ROW_BITS], ``largest`` below 1, or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
         raise ValueError(f"rows must be from 1 to 2^{ROW_BITS}, got {rows}.")
@@ -53,16 +52,10 @@ def add_rows(
 ) -> tuple[int, ...]:
     """Encrypted sums of the owner's rows in each of this party's bins, over the rows of one kernel.
 
-    Args:
-        places: int64 (rows, d) below ``bins``: in which of this party's bins each record lies.
-        encrypted: what `encrypt_rows` made of the owner's rows, of ``columns`` entries each.
-
-    Returns:
-        bins x ``layout.plaintexts(columns)`` ciphertexts, bin by bin, **not blinded**: they stay inside the party, are merged
-        with `merge_sums`, and leave it through `seal_sums` only.
-
-    Raises:
-        ValueError: a place outside [0, bins), bytes that are no such rows, or a value that no honest encryption gives.
+    ``places``, int64 (rows, d) below ``bins``, tell in which of this party's bins each record lies; ``encrypted`` is what
+    `encrypt_rows` made of the owner's rows, of ``columns`` entries each. Returns bins x ``layout.plaintexts(columns)``
+    ciphertexts, bin by bin, **not blinded**; see `multiply_rows`. Raises ValueError for a place outside [0, bins), bytes
+    that are no such rows, or a value that no honest encryption gives.
     """
     _check_places(places, bins)
     per_row, width = layout.plaintexts(columns), public_key.ciphertext_bytes
@@ -129,11 +122,7 @@ def seal_bin_sums(
 
 
 def open_bin_sums(sealed: Sequence[bytes], bins: int, layout: SlotLayout, private_key: PrivateKey) -> ObjectArray:
-    """The owner's share (bins,) from what `seal_bin_sums` sent, Python integers.
-
-    Raises:
-        ValueError: another number of ciphertexts than so many bins take, or one that is none under this key.
-    """
+    """The owner's share (bins,), Python integers, of what `seal_bin_sums` sent; ValueError for what it cannot have sent."""
     if len(sealed) != layout.plaintexts(bins):
         raise ValueError(f"Received {len(sealed)} masked sums; {bins} bins take {layout.plaintexts(bins)}.")
     share: ObjectArray = open_sums(sealed, bins, layout, private_key)[0]

@@ -21,18 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from gmpy2 import mpz
 
-from .joined_records import SHARE_BITS
-from .paillier import (
-    Ciphertext,
-    EncryptedSum,
-    OwnerDecryption,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    column_from_bytes,
-    column_to_bytes,
-    fully_blinded,
-)
+from . import paillier
+from .joined_records import LOW_BITS, SHARE_BITS, split_shares
+from .paillier import Ciphertext, EncryptedSum, OwnerDecryption, OwnerEncryption, PrivateKey, PublicKey
 from .powers import IntArray, ObjectArray, powers_product
 from .slots import FEATURE_FRACTION_BITS, ROW_BITS, STATISTICAL_BITS, SlotLayout, draw_mask
 
@@ -51,10 +42,7 @@ def exact_product(left: IntArray, right: IntArray) -> ObjectArray:
 
     An entry is ``high 2^20 + low`` with ``|high| <= 2^20`` and ``0 <= low < 2^20``. A sum of 2^13 products of such limbs
     is at most 2^53 in magnitude, and so is every partial sum: float64 holds them all exactly, in whatever order they are
-    added. The blocks of 2^13 rows are added up as integers.
-
-    Raises:
-        ValueError: not int64 matrices of equally many rows, or an entry of 2^40 or more in magnitude.
+    added. The blocks of 2^13 rows are added up as integers. Raises ValueError for an entry of 2^40 or more in magnitude.
     """
     check_entries(left, "left", ENTRY_BITS)
     check_entries(right, "right", ENTRY_BITS)
@@ -129,10 +117,8 @@ def product_layout(
 ) -> SlotLayout:
     """The slots that hold the sums of a batch of ``rows`` rows under the owner's key.
 
-    The mean product of any two columns is at most 2^square_bits; entries come in units of 2^(dropped - 24).
-
-    Raises:
-        ValueError: rows outside [1, 2^ROW_BITS], or a key too short for one slot.
+    The mean product of any two columns is at most 2^square_bits; entries come in units of 2^(dropped - 24). ValueError for
+    rows outside [1, 2^ROW_BITS], or a key too short for one slot.
     """
     if not 1 <= rows <= 1 << ROW_BITS:
         raise ValueError(f"rows must be from 1 to 2^{ROW_BITS}, got {rows}.")
@@ -143,19 +129,15 @@ def product_layout(
 def encrypt_rows(matrix: IntArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
     """The owner's rows, int64 (rows, c) in units of 2^-24, packed and encrypted: what one kernel sends to the other party.
 
-    Args:
-        layout: from `product_layout` for the whole batch.
-        expected: rows that this process will encrypt under the key in all; only the speed depends on it.
-
-    Returns:
-        ``layout.plaintexts(c)`` ciphertexts for each row, row by row.
+    The layout is `product_layout` for the whole batch; a row becomes ``layout.plaintexts(c)`` ciphertexts. This process
+    will encrypt ``expected`` rows under the key in all; only the speed depends on it.
     """
     _check_factor(matrix, "matrix", layout, encryption.public_key)
     expected *= layout.plaintexts(matrix.shape[1])
     parts = []
     for first, last in spans(len(matrix), _ROWS_ENCRYPTED_AT_ONCE):
         plaintexts = layout.pack_rows(matrix[first:last].tolist())
-        parts.append(column_to_bytes(encryption.encrypt(plaintexts, expected)))
+        parts.append(paillier.column_to_bytes(encryption.encrypt(plaintexts, expected)))
     return b"".join(parts)
 
 
@@ -164,11 +146,9 @@ def multiply_rows(
 ) -> tuple[int, ...]:
     """Encrypted sums over the rows of one kernel, at the party that owns ``left``, int64 (rows, a) in units of 2^-24.
 
-    ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout.
-
-    Returns:
-        a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are
-        merged with `merge_sums`, and leave it through `seal_sums` only.
+    ``encrypted`` is what `encrypt_rows` made of the owner's rows, of ``columns`` columns, for the same layout. Returns
+    a x ``layout.plaintexts(columns)`` ciphertexts, row by row, **not blinded**: they stay inside the party, are merged
+    with `merge_sums`, and leave it through `seal_sums` only.
     """
     _check_factor(left, "left", layout, public_key)
     received = _received(encrypted, len(left), len(_slots_used(columns, layout)), public_key)
@@ -206,7 +186,7 @@ def seal_sums(
         mask = draw_mask(public_key.n, random_bits)
         masked.append(EncryptedSum(mpz(value), public_key).plus(mask))
         share.extend(-digit for digit in layout.digits(mask, count))
-    sealed = [ciphertext.to_bytes() for ciphertext in fully_blinded(masked)]
+    sealed = [ciphertext.to_bytes() for ciphertext in paillier.fully_blinded(masked)]
     return sealed, np.array(share, dtype=object).reshape(-1, columns)
 
 
@@ -215,9 +195,8 @@ def open_sums(
 ) -> ObjectArray:
     """The owner's share from what `seal_sums` sent: object array (a, columns) of integers in units of 2^-48.
 
-    Raises:
-        ValueError: a value that is no ciphertext under this key. What was altered on its way, or made for another
-            layout, gives other numbers: every plaintext below n is a masked one.
+    Raises ValueError for a value that is no ciphertext under this key. What was altered on its way, or made for another
+    layout, gives other numbers: every plaintext below n is a masked one.
     """
     _check_key(layout, private_key.public_key)
     share: list[int] = []
@@ -237,12 +216,11 @@ def _received(encrypted: bytes, rows: int, per_row: int, public_key: PublicKey) 
 
 def _products(lefts: Iterable[IntArray], column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[list[mpz]]:
     """For each of ``lefts`` one encrypted sum a column, given one ciphertext, as a row of bytes, for each of the rows."""
-    ciphertexts = [ciphertext.value for ciphertext in column_from_bytes(column.tobytes(), public_key)]
+    ciphertexts = [ciphertext.value for ciphertext in paillier.column_from_bytes(column.tobytes(), public_key)]
     return [powers_product(ciphertexts, left, public_key.modulus_squared) for left in lefts]
 
 
 def _slots_used(columns: int, layout: SlotLayout) -> list[int]:
-    """Slots in use in each of the ciphertexts of one row."""
     if columns < 1:
         raise ValueError(f"columns of the key's owner must be at least 1, got {columns}.")
     return layout.slots_used(columns)
@@ -273,10 +251,9 @@ def _check_key(layout: SlotLayout, public_key: PublicKey) -> None:
         )
 
 
-# Cross products of shares, whose entries are as wide as those of `joined_records`
+# Cross products of shares, whose entries are as wide as those of `joined_records`. A share is multiplied in two halves, so
+# that the kernels of `powers` serve unchanged.
 
-_HALF_BITS = 33
-"""A share is multiplied in two halves of so many bits, so that the kernels of `powers` serve unchanged."""
 MAX_ROWS = 1 << 30
 
 
@@ -290,7 +267,7 @@ def wide_layout(rows: int, public_key: PublicKey) -> SlotLayout:
 def encrypt_shares(matrix: ObjectArray, encryption: OwnerEncryption, layout: SlotLayout, expected: int) -> bytes:
     """As `encrypt_rows`, of integers (rows, c) below 2^65 in magnitude, by `wide_layout` for all rows of the sum."""
     check_shares(matrix)
-    return column_to_bytes(
+    return paillier.column_to_bytes(
         encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * layout.plaintexts(matrix.shape[1]))
     )
 
@@ -300,7 +277,7 @@ def multiply_shares(
 ) -> tuple[int, ...]:
     """As `multiply_rows`, at the party that owns ``left``: integers (rows, a) below 2^65 in magnitude."""
     check_shares(left)
-    received, halves = _received(encrypted, len(left), layout.plaintexts(columns), public_key), _halves(left)
+    received, halves = _received(encrypted, len(left), layout.plaintexts(columns), public_key), split_shares(left)
     parts = [_wide_products(halves, column, public_key) for column in received.swapaxes(0, 1)]
     return tuple(int(product) for of_left_column in zip(*parts) for product in of_left_column)
 
@@ -325,13 +302,8 @@ def check_shares(matrix: ObjectArray) -> None:
         raise ValueError(f"A share reaches 2^{SHARE_BITS} in magnitude; it was not made by align.")
 
 
-def _halves(matrix: ObjectArray) -> IntArray:
-    """(2, rows, a): entry = high 2^33 + low with 0 <= low < 2^33."""
-    high = matrix >> _HALF_BITS
-    return np.stack([high.astype(np.int64), (matrix - (high << _HALF_BITS)).astype(np.int64)])
-
-
 def _wide_products(halves: IntArray, column: npt.NDArray[np.uint8], public_key: PublicKey) -> list[mpz]:
     """One encrypted sum for each left column: both halves' products, put together again."""
-    high, low = ([EncryptedSum(value, public_key) for value in half] for half in _products(halves, column, public_key))
-    return [(upper.times(1 << _HALF_BITS) + lower).value for upper, lower in zip(high, low)]
+    products = _products([halves[:, ::2], halves[:, 1::2]], column, public_key)
+    high, low = ([EncryptedSum(value, public_key) for value in half] for half in products)
+    return [(upper.times(1 << LOW_BITS) + lower).value for upper, lower in zip(high, low)]

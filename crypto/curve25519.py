@@ -92,7 +92,8 @@ def _by_kernel(
 
 def _by_libsodium(scalars: bytes, points: Sequence[bytes]) -> list[bytes]:
     each = [scalars[at : at + POINT_BYTES] for at in range(0, len(scalars), POINT_BYTES)]
-    return [_multiple_by_libsodium(scalar, u) for scalar, u in zip(each if len(each) > 1 else cycle(each), points)]
+    pairs = zip(each if len(each) > 1 else cycle(each), points)
+    return [_or_zeros(bindings.crypto_scalarmult, scalar, point) for scalar, point in pairs]
 
 
 def _mapped_by_libsodium(hashed: bytes) -> bytes:
@@ -100,13 +101,9 @@ def _mapped_by_libsodium(hashed: bytes) -> bytes:
     return _or_zeros(lambda: to_u(from_uniform(hashed)))
 
 
-def _multiple_by_libsodium(scalar: bytes, point: bytes) -> bytes:
-    return _or_zeros(lambda: bindings.crypto_scalarmult(scalar, point))
-
-
-def _or_zeros(compute: Callable[[], bytes]) -> bytes:
+def _or_zeros(compute: Callable[..., bytes], *arguments: bytes) -> bytes:
     try:
-        return compute()
+        return compute(*arguments)
     except exceptions.RuntimeError:
         # So libsodium answers a point of small order.
         return bytes(POINT_BYTES)

@@ -33,16 +33,10 @@ _TAKEN = {"momentum", "dampening", "nesterov", "weight_decay"}
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """Stochastic gradient descent as torch.optim.SGD does it, in public numbers under its names.
+    """Stochastic gradient descent as torch.optim.SGD does it, in public numbers under its names, with a rate for every epoch.
 
-    Updates are linear in weights and gradients, so that every party applies them to its own shares.
-
-    Attributes:
-        learning_rates: step size of every epoch.
-        momentum: what is left of the velocity at each step.
-        dampening: 1 - dampening is the gradient's weight in the velocity, except in the first one.
-        nesterov: whether a step looks ahead along the velocity.
-        weight_decay: pulls towards the weights where training started, as FATE's optimiser counts from there.
+    Updates are linear in weights and gradients, so that every party applies them to its own shares. Weight decay pulls
+    towards the weights where training started, as FATE's optimiser counts from there.
     """
 
     learning_rates: tuple[float, ...]
@@ -77,7 +71,6 @@ class UpdateRule:
 
     @property
     def fastest(self) -> float:
-        """The largest learning rate."""
         return max(self.learning_rates)
 
 
@@ -96,18 +89,11 @@ WEIGHT_BITS = 28
 class QuadraticBounds:
     """Public numbers about H and b, from which all widths of masks and the pace of training follow.
 
-    For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with c = 4 for the Taylor loss of logistic
-    regression and c = 1 for linear regression. A ridge penalty is no part of H: `SharedDescent` applies it.
-
-    Attributes:
-        dimension: m, number of joint weights.
-        divisor: c, 4 or 1.
-        mean_square_bits: every column of X has mean square at most 2^mean_square_bits.
-        target_mean_square: the mean of t^2 is at most this, 1/4 for targets +-1/2.
-        penalty: alpha >= 0 of the ridge penalty.
-        noise: bound on the spectral norm of noise that was added to H, if any.
-        linear_noise: bound on the l2 norm of noise that was added to b, if any.
-        minimum: lower bound on F. Without noise losses are not negative.
+    For n records X with targets t: H = X^T X / (c n) and b = X^T t / n, with ``divisor`` c = 4 for the Taylor loss of
+    logistic regression and c = 1 for linear regression. Of the m = ``dimension`` columns of X each has a mean square of
+    at most 2^``mean_square_bits``, and t at most ``target_mean_square``, 1/4 for targets +-1/2. A ridge ``penalty``
+    alpha >= 0 is no part of H: `SharedDescent` applies it. ``noise`` bounds the spectral norm of noise in H, if any,
+    ``linear_noise`` the l2 norm of that in b. ``minimum`` is a lower bound on F; without noise losses are not negative.
     """
 
     dimension: int
@@ -277,7 +263,6 @@ class StepLayout:
         return ProductLayout(system, self.dimension, self.losses_together * self.loss_bits, self.key_length)
 
     def at_most(self, steps: int) -> StepLayout:
-        """The layout for preparing no more than ``steps`` steps."""
         return replace(self, most_steps=min(steps, self.most_steps))
 
 
@@ -346,11 +331,9 @@ class PreparedSteps:
 
     @property
     def left(self) -> int:
-        """Steps that are not handed out yet."""
         return self._layout.steps - self._next
 
     def take(self) -> PreparedStep:
-        """The next step."""
         at = self._next
         if at == self._layout.steps:
             raise ValueError(f"All {at} prepared steps are used; a mask hides the weights of one step only.")
@@ -395,7 +378,10 @@ def multiply_masks(
     """
     share.check(layout.matrix_bits)
     products, own_products = multiply_vectors(received["weights"], share.matrix.tolist(), layout.products, key)
-    inner, own_inner = multiply_vectors(received["left"], _joined_right(masks, layout), layout.losses, key)
+    # One row of multipliers for each group: what it is modulo the moduli of other steps does not matter.
+    groups = [(group, ResidueSystem(layout.losses.system.moduli[group])) for group in _groups(layout)]
+    joined = [[system.join(row) for row in masks.right[:, steps]] for steps, system in groups]
+    inner, own_inner = multiply_vectors(received["left"], joined, layout.losses, key)
     return {"weights": products, "inner": inner}, StepProducts(own_products, _of_each_step(own_inner, layout))
 
 
@@ -411,15 +397,8 @@ def _uniform(count: int, moduli: Sequence[int]) -> ObjectArray:
 
 
 def _groups(layout: StepLayout) -> list[slice]:
-    """Steps whose multipliers are joined."""
     size = layout.losses_together
     return [slice(first, min(first + size, layout.steps)) for first in range(0, layout.steps, size)]
-
-
-def _joined_right(masks: StepMasks, layout: StepLayout) -> list[list[int]]:
-    """One row of multipliers for each group: what it is modulo the moduli of other steps does not matter."""
-    parts = [(group, ResidueSystem(layout.losses.system.moduli[group])) for group in _groups(layout)]
-    return [[system.join(row) for row in masks.right[:, steps]] for steps, system in parts]
 
 
 def _of_each_step(products: ObjectArray, layout: StepLayout) -> ObjectArray:

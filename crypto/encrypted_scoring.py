@@ -23,15 +23,8 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-from .paillier import (
-    Ciphertext,
-    EncryptedSum,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    column_from_bytes,
-    column_to_bytes,
-)
+from . import paillier
+from .paillier import Ciphertext, EncryptedSum, OwnerEncryption, PrivateKey, PublicKey
 from .powers import few_bases_products
 from .slots import (
     FEATURE_FRACTION_BITS,
@@ -52,8 +45,7 @@ _HEADER = struct.Struct(">32sII")
 def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> bytes:
     """The asker's rows, float (rows, m), standardised as the model's, each number a ciphertext under its own key.
 
-    Raises:
-        ValueError: the shape, or a value that is not finite or too large.
+    ValueError for another shape, or a value that is not finite or too large.
     """
     rows: FloatArray = np.asarray(features, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] < 1:
@@ -66,8 +58,7 @@ def encrypt_queries(features: npt.ArrayLike, encryption: OwnerEncryption) -> byt
 def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKey, intercept: float = 0.0) -> bytes:
     """Encrypted scores ``w.x + b`` of the rows that `encrypt_queries` made, fully blinded, for the owner of the key.
 
-    Raises:
-        ValueError: weights that do not fit, or a message that was not made under this key.
+    ValueError for weights that do not fit, or a message that was not made under this key.
     """
     rows, columns, ciphertexts = _without_header(encrypted, public_key)
     floats: FloatArray = np.asarray(weights, dtype=np.float64)
@@ -96,11 +87,7 @@ def score_queries(encrypted: bytes, weights: npt.ArrayLike, public_key: PublicKe
 
 
 def open_scores(encrypted: bytes, private_key: PrivateKey) -> FloatArray:
-    """The asker's scores: float (rows,).
-
-    Raises:
-        ValueError: a message that was not made under this key, or whose plaintexts hold no scores.
-    """
+    """The asker's scores, float (rows,); ValueError for a message of another key, or whose plaintexts hold no scores."""
     public_key = private_key.public_key
     rows, columns, ciphertexts = _without_header(encrypted, public_key)
     slots, width = _slots(columns, public_key), _slot_bits(columns)
@@ -128,7 +115,7 @@ def _slots(columns: int, public_key: PublicKey) -> int:
 
 
 def _with_header(public_key: PublicKey, rows: int, columns: int, ciphertexts: list[Ciphertext]) -> bytes:
-    return _HEADER.pack(_digest(public_key), rows, columns) + column_to_bytes(ciphertexts)
+    return _HEADER.pack(_digest(public_key), rows, columns) + paillier.column_to_bytes(ciphertexts)
 
 
 def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, list[Ciphertext]]:
@@ -139,7 +126,7 @@ def _without_header(message: bytes, public_key: PublicKey) -> tuple[int, int, li
         raise ValueError("The scoring message was made under another public key. Both sides use the asker's.")
     if columns < 1:
         raise ValueError("Rows of the scoring message must have at least one feature, got none.")
-    return rows, columns, column_from_bytes(message[_HEADER.size :], public_key)
+    return rows, columns, paillier.column_from_bytes(message[_HEADER.size :], public_key)
 
 
 def _digest(public_key: PublicKey) -> bytes:

@@ -17,19 +17,10 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from . import paillier
 from .curve25519 import POINT_BYTES as POINT_BYTES
 from .curve25519 import PRIME, mapped, multiples
-from .paillier import (
-    Ciphertext,
-    DrawnBlinding,
-    OwnerDecryption,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    blinded_for_owner,
-    column_from_bytes,
-    column_to_bytes,
-)
+from .paillier import Ciphertext, DrawnBlinding, OwnerDecryption, OwnerEncryption, PrivateKey, PublicKey
 from .powers import IntArray, ObjectArray
 from .slots import STATISTICAL_BITS, FloatArray, SlotLayout, draw_mask
 
@@ -37,10 +28,7 @@ _DOMAIN = b"fate-dp align id to curve25519 "
 
 
 class TagCipher:
-    """Makes tags with a secret scalar. A secret that travels to this party's own workers only; see `TagKey`.
-
-    Neither the multiplication nor Elligator's map branches on secrets.
-    """
+    """Makes tags with a secret scalar. A secret that travels to this party's own workers only; see `TagKey`."""
 
     def __init__(self, scalar: bytes) -> None:
         self._scalar = scalar
@@ -50,10 +38,9 @@ class TagCipher:
         return multiples(self._scalar, points_of(ids))
 
     def again(self, tags: bytes) -> list[bytes]:
-        """What another party sent, each tag encrypted under this key as well, in the order received; see `split_tags`.
+        """What another party sent, each tag encrypted under this key as well, in the order received.
 
-        Raises:
-            ValueError: as `split_tags`, or a point of small order, which would make equal tags of all ids.
+        ValueError as of `split_tags`, or for a point of small order, which would make equal tags of all ids.
         """
         doubled = multiples(self._scalar, split_tags(tags))
         if bytes(POINT_BYTES) in doubled:
@@ -92,8 +79,7 @@ def points_of(ids: Iterable[str]) -> list[bytes]:
 def split_tags(data: bytes) -> list[bytes]:
     """Tags that another party sent one after the other, each in the one form that a number has.
 
-    Raises:
-        ValueError: a length that is no multiple of 32 bytes, or a number that is not below the field's prime.
+    ValueError for a length that is no multiple of 32 bytes, or a number that is not below the field's prime.
     """
     if len(data) % POINT_BYTES:
         raise ValueError(f"The other party's tags must be a multiple of {POINT_BYTES} bytes, got {len(data)}.")
@@ -138,10 +124,9 @@ def join_shares(halves: IntArray) -> ObjectArray:
 
 
 def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
-    """Float array (n, c) -> int64 array in units of 2^-20, rounded to the nearest; messages name columns by ``names``.
+    """Float array (n, c) -> int64 array in units of 2^-20, rounded to the nearest.
 
-    Raises:
-        ValueError: naming the column with a value that is not finite or not below 2^4 in magnitude.
+    ValueError names the column, by ``names``, with a value that is not finite or not below 2^4 in magnitude.
     """
     numbers: FloatArray = np.asarray(values, dtype=np.float64)
     fitting = (np.abs(numbers) < 2.0**MAGNITUDE_BITS - 2.0**-FRACTION_BITS).all(axis=0)
@@ -156,12 +141,10 @@ def encode_values(values: npt.ArrayLike, names: Sequence[str]) -> IntArray:
 
 
 def record_layout(public_key: PublicKey) -> SlotLayout:
-    """The slots of one plaintext under a key."""
     return SlotLayout(VALUE_BITS, public_key.key_length)
 
 
 def record_bytes(columns: int, public_key: PublicKey) -> int:
-    """Bytes of one encrypted record."""
     return record_layout(public_key).plaintexts(columns) * public_key.ciphertext_bytes
 
 
@@ -177,7 +160,7 @@ def encrypt_records(matrix: IntArray, encryption: OwnerEncryption, expected: int
     layout = record_layout(encryption.public_key)
     of_each = layout.plaintexts(matrix.shape[1])
     ciphertexts = encryption.encrypt(layout.pack_rows(matrix.tolist()), expected * of_each)
-    return [column_to_bytes(ciphertexts[at : at + of_each]) for at in range(0, len(ciphertexts), of_each)]
+    return [paillier.column_to_bytes(ciphertexts[at : at + of_each]) for at in range(0, len(ciphertexts), of_each)]
 
 
 def draw_masks(
@@ -200,22 +183,17 @@ def kept_shares(masks: Sequence[Sequence[int]], columns: int, public_key: Public
 def blind_records(records: Sequence[bytes], masks: Sequence[Sequence[int]], blinding: DrawnBlinding) -> list[bytes]:
     """Another party's encrypted records with masks, never used twice, added, blinded anew by the owner's `drawn_blinding`.
 
-    Raises:
-        ValueError: a record of another length, or one that holds no ciphertexts under the owner's key.
+    ValueError for a record of another length, or one that holds no ciphertexts under the owner's key.
     """
     key, counts = blinding.public_key, [len(row) for row in masks]
     ciphertexts = _ciphertexts(records, counts, key)
     sums = [ciphertext.plus(mask) for ciphertext, mask in zip(ciphertexts, chain.from_iterable(masks))]
-    blinded = iter(blinded_for_owner(sums, blinding))
-    return [column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
+    blinded = iter(paillier.blinded_for_owner(sums, blinding))
+    return [paillier.column_to_bytes(list(islice(blinded, len(row)))) for row in masks]
 
 
 def open_records(records: Sequence[bytes], columns: int, private_key: PrivateKey | OwnerDecryption) -> IntArray:
-    """The owner's shares, int64 (n, 2 columns) as of `split_shares`, from what `blind_records` made of its own records.
-
-    Raises:
-        ValueError: as `blind_records`.
-    """
+    """The owner's shares, int64 (n, 2 columns) as of `split_shares`, from what `blind_records` made; ValueError as there."""
     key = private_key.public_key
     layout = record_layout(key)
     of_each = layout.plaintexts(columns)
@@ -231,7 +209,7 @@ def _ciphertexts(records: Sequence[bytes], counts: Sequence[int], public_key: Pu
                 f"An encrypted record must have {count * public_key.ciphertext_bytes} bytes with its columns under this "
                 f"key, got {len(record)}."
             )
-    return column_from_bytes(b"".join(records), public_key)
+    return paillier.column_from_bytes(b"".join(records), public_key)
 
 
 _LOW_MASK = (1 << LOW_BITS) - 1

@@ -69,7 +69,6 @@ def ring_for(modulus: int) -> Ring | None:
 
 
 def fits(modulus: int, library: ctypes.CDLL) -> bool:
-    """Whether the kernel computes modulo this number."""
     return bool(modulus % 2) and modulus > 1 and _Form.of(modulus).stride <= library.kernel_max_limbs()
 
 
@@ -162,12 +161,7 @@ class _Form:
     """How numbers modulo one modulus are laid out: in one part, or modulo a square in two, ``x + y root``.
 
     Two parts take half of the work or little more: products of parts are a quarter as large, and three or two suffice.
-
-    Attributes:
-        root: what parts are reduced by.
-        parts: 1 or 2.
-        limbs: of a part, four or more.
-        part: words of a part.
+    A part has four or more ``limbs`` in ``part`` words, and is reduced by ``root``.
     """
 
     root: mpz

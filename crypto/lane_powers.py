@@ -64,10 +64,8 @@ def _subset_products(ring: Ring, parts: Sequence[Sequence[mpz]]) -> Rows:
 def bucket_products(values: Sequence[mpz], exponents: IntArray, ring: Ring) -> list[mpz]:
     """For each column j of ``exponents`` the product over i of ``values[i] ** exponents[i, j]``.
 
-    Buckets (Pippenger 1976) for each column, digit and sign; negative exponents go through one inversion a column.
-
-    Raises:
-        ValueError: a value has no inverse.
+    Buckets (Pippenger 1976) for each column, digit and sign; negative exponents go through one inversion a column, and a
+    value without an inverse raises ValueError.
     """
     rows = ring.enter(values)
     whole = _group_products(ring, rows, np.arange(len(rows)), np.zeros(1, dtype=np.int64), np.array([len(rows)]))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -29,6 +28,7 @@ SQUARE_ROOTS = 18
 MAX_PRIMES = 10
 _DOMAIN = b"fate-dp Paillier modulus, gcd(n, phi(n)) = 1"
 _SQUARES_DOMAIN = b"fate-dp Paillier modulus, few primes"
+_SMALL_PRIMES = gmpy2.primorial(TRIAL_DIVISORS_BELOW)
 _FACTORS = 2
 """Small numbers, one byte each, by which, and by -1, a challenge may be multiplied to make it a square."""
 _SPARE_BITS = 128
@@ -55,12 +55,11 @@ def prove(n: int, primes: Iterable[int]) -> bytes:
 def check_modulus(n: int, proof: object) -> None:
     """Refuse a modulus of another party's key, with what `prove` made there, under which masks would not hide.
 
-    Raises:
-        ValueError: n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
+    ValueError where n is even, prime, a power or has a factor below 2^16, or a proof does not hold.
     """
     if n % 2 == 0 or gmpy2.is_prime(n):
         raise ValueError("The public key's n must be a product of odd primes, got an even number or a prime.")
-    if gmpy2.gcd(n, _small_primes()) != 1:
+    if gmpy2.gcd(n, _SMALL_PRIMES) != 1:
         raise ValueError("The public key's n must be a product of large primes, got a factor below 2^16.")
     if gmpy2.is_power(n):
         raise ValueError("The public key's n must be a product of different primes, got a power.")
@@ -124,8 +123,3 @@ def _challenges(n: int, domain: bytes, count: int) -> list[mpz]:
 
 def _width(n: int) -> int:
     return (int(n).bit_length() + 7) // 8
-
-
-@lru_cache(maxsize=1)
-def _small_primes() -> mpz:
-    return gmpy2.primorial(TRIAL_DIVISORS_BELOW)

@@ -38,11 +38,9 @@ larger number that passes would know a multiple of the prime, nearly, and so the
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Public half of a Paillier key pair.
+    """Public half of a key pair; ``n`` is a product of two or three different primes, see `generate_keypair`.
 
-    Attributes:
-        n: modulus, product of different primes: two or three, see `generate_keypair`.
-        blinding_base: ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
+    ``blinding_base`` is ``h^n mod n^2`` for short blinding exponents, or None for a key made elsewhere.
     """
 
     n: int
@@ -58,12 +56,10 @@ class PublicKey:
 
     @property
     def key_length(self) -> int:
-        """Bits of ``n``."""
         return self.n.bit_length()
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Bytes of one ciphertext on the wire."""
         return (2 * self.key_length + 7) // 8
 
     def shifted(self, value: mpz, plaintext: int) -> mpz:
@@ -75,10 +71,8 @@ class PublicKey:
     def from_wire(cls, message: dict[str, Any]) -> PublicKey:
         """The key of another party, as `PrivateKey.to_wire` made it.
 
-        Raises:
-            ValueError: what no honest party sends: an n that is too short, too long or unsound (see `modulus_proof`), or
-                a base that cannot blind. That the owner made its base well cannot be seen: so what returns to the owner
-                never rests on it.
+        Raises ValueError for an n that is too short, too long or unsound (see `modulus_proof`), and for a base that cannot
+        blind. Whether the owner made its base well cannot be seen: so what returns to the owner never rests on it.
         """
         message = message if isinstance(message, dict) else {}
         n, base = message.get("n"), message.get("blinding_base")
@@ -130,9 +124,8 @@ class OwnerDecryption(_Owner):
     def decrypt_all(self, ciphertexts: Sequence[Encrypted | int]) -> list[mpz]:
         """Plaintexts in [0, n), in the order of the ciphertexts; many at once take less time each.
 
-        Raises:
-            ValueError: a number that no key of this modulus can have produced, or a ciphertext under another key. Any
-                other number is an encryption of something, so a changed one cannot be told here.
+        Raises ValueError for a number that no key of this modulus can have produced, and for a ciphertext under another
+        key. Any other number is an encryption of something, so a changed one cannot be told here.
         """
         values = [self._checked(ciphertext) for ciphertext in ciphertexts]
         parts = [_modulo(values, *part) for *part, _ in self._parts]
@@ -153,7 +146,6 @@ class OwnerDecryption(_Owner):
 
 
 def _modulo(values: Sequence[mpz], prime: mpz, factor: mpz) -> list[mpz]:
-    """The plaintexts modulo one of the primes."""
     square = prime**2
     powers = same_power([value % square for value in values], int(prime - 1), square)
     return [(power - 1) // prime * factor % prime for power in powers]
@@ -175,7 +167,6 @@ class PrivateKey(OwnerDecryption):
         return OwnerEncryption(self.public_key, *map(int, self._primes))
 
     def decryption(self) -> OwnerDecryption:
-        """Decryption for this party's own workers."""
         return OwnerDecryption(self.public_key, *map(int, self._primes))
 
     def __reduce__(self) -> NoReturn:
@@ -197,10 +188,9 @@ def check_key_length(key_length: int) -> None:
 def generate_keypair(key_length: int = MIN_KEY_LENGTH, primes: int = 2) -> tuple[PublicKey, PrivateKey]:
     """A key pair whose primes are 3 modulo 4 and have 2 as greatest common divisor less 1, as short blinding needs.
 
-    Args:
-        key_length: bits of ``n``, at least `MIN_KEY_LENGTH`.
-        primes: factors of ``n``: 2, or 3 where decryption of numbers up to n is most of the work, which takes half as
-            long with them. Prime factors of 672 bits are no easier to find than those of 1024 (RFC 8017 admits them).
+    ``n`` has ``key_length`` bits, at least `MIN_KEY_LENGTH`, and 2 primes, or 3 where decryption of numbers up to n is
+    most of the work, which takes half as long with them. Prime factors of 672 bits are no easier to find than those of
+    1024 (RFC 8017 admits them).
     """
     check_key_length(key_length)
     return keypair_of_any_length(key_length, primes)
@@ -301,7 +291,6 @@ class EncryptedSum(Encrypted):
         self._value, self._public_key = mpz(value), public_key
 
     def fully_blinded(self) -> Ciphertext:
-        """As the function `fully_blinded`, of one sum."""
         return fully_blinded([self])[0]
 
     def __reduce__(self) -> NoReturn:
@@ -372,10 +361,8 @@ def column_to_bytes(ciphertexts: Sequence[Ciphertext]) -> bytes:
 def column_from_bytes(data: bytes, public_key: PublicKey) -> list[Ciphertext]:
     """Ciphertexts that another party sent.
 
-    Raises:
-        ValueError: the length is no multiple of a ciphertext's, or a value is one that no honest encryption under a key
-            of this modulus gives: outside (0, n^2), not invertible, or without blinding. Nothing else can be told: any
-            other number is an encryption of something under this key.
+    Raises ValueError where the length is no multiple of a ciphertext's, or a value is one that no honest encryption under
+    this modulus gives: outside (0, n^2), not invertible, or without blinding. Any other number encrypts something.
     """
     width = public_key.ciphertext_bytes
     if len(data) % width:
@@ -494,7 +481,6 @@ class DrawnBlinding:
         self._powers = FixedBasePowers(bases, public_key.modulus, self.exponent_bits, height)
 
     def factors(self, count: int) -> list[BlindingFactor]:
-        """``count`` fresh blinding factors, from operating-system entropy."""
         return _factors(self._powers, count, self.public_key)
 
 
@@ -528,11 +514,7 @@ class OwnerEncryption(_Owner):
     """
 
     def encrypt(self, plaintexts: Sequence[int], expected: int = 10_000) -> list[Ciphertext]:
-        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor.
-
-        This process will make ``expected`` encryptions under the key in all: it sets the size of the table that the first
-        call lays down.
-        """
+        """Signed plaintexts ``|m| < n / 2``, each with a fresh blinding factor; ``expected`` as in `drawn_blinding`."""
         if any(2 * abs(plaintext) >= self.public_key.n for plaintext in plaintexts):
             raise ValueError("A plaintext must be below n / 2 in magnitude, got one that does not fit the key.")
         return encrypt_with(self._factors(len(plaintexts), expected), plaintexts)

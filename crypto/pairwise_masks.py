@@ -47,11 +47,7 @@ class AgreementKey:
         self.public_bytes: bytes = self._private.public_key().public_bytes_raw()
 
     def shared_with(self, public_key: bytes, session: str, whose: str = "the other party") -> bytes:
-        """32 bytes that the owner of ``public_key`` derives, too; other ones for every session.
-
-        Raises:
-            ValueError: it is malformed, of low order, or one's own.
-        """
+        """32 bytes that the owner of ``public_key``, neither malformed nor one's own, derives, too; others each session."""
         if public_key == self.public_bytes:
             raise ValueError(f"The public key of {whose} is one's own. Every party makes its own key.")
         secret = _exchange(self._private, public_key, whose)
@@ -70,8 +66,7 @@ class AgreementKey:
 def check_public_key(public_key: bytes, whose: str) -> bytes:
     """The 32 bytes of an X25519 public key, which nobody can have chosen so that shared secrets are known to all.
 
-    Raises:
-        ValueError: it has another length or another type, or a low order.
+    ValueError for another length or another type, or a low order.
     """
     _exchange(X25519PrivateKey.generate(), public_key, whose)
     return bytes(public_key)
@@ -101,9 +96,7 @@ class PairwiseMasks:
     one vector for one set in a round. The sums over two *sets* would differ by what one party gave.
 
     All parties pass the same session, the name of the job; ``public_keys`` are those of all, this one among them, by name.
-
-    Raises:
-        ValueError: a key is malformed, of low order, used by two parties, or this party's is not its own.
+    Raises ValueError where a key is malformed, of low order, used by two parties, or this party's is not its own.
     """
 
     def __init__(self, name: str, key: AgreementKey, public_keys: Mapping[str, bytes], session: str) -> None:
@@ -123,9 +116,7 @@ class PairwiseMasks:
         """Private ``steps``, int64 (d,), plus this party's masks modulo 2^64: uint64 (d,), fit to be sent to the server.
 
         The server will add the vectors of all ``present`` parties, this one among them, at least two; rounds count from 0.
-
-        Raises:
-            ValueError: an argument is wrong, or other steps, or steps for another set, were masked in this round.
+        Raises ValueError where an argument is wrong, or other steps, or steps for another set, were masked in this round.
         """
         steps = _checked_steps(steps)
         others = sorted(self._checked_present(present) - {self.name})
@@ -167,7 +158,6 @@ def _checked_steps(steps: IntArray) -> IntArray:
 
 
 def check_round(number: int) -> None:
-    """Refuse what is no number of a round."""
     if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 1 << 63:
         raise ValueError(f"round_number must be a whole number from 0 to 2^63 - 1, got {number!r}.")
 

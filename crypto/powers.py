@@ -247,7 +247,9 @@ def few_bases_products(bases: Sequence[mpz], exponents: Sequence[Sequence[int]],
     if ring is not None:
         return window_products(bases, _inverses(bases, modulus), exponents, ring)
     bits = max((int(exponent).bit_length() for row in exponents for exponent in row), default=0)
-    width = _sparse_width(bits, len(exponents))
+    # 2^(w-1) table entries per base against bits / (w + 1) multiplications per output.
+    outputs = len(exponents)
+    width = min(range(2, 10), key=lambda w: _ENTRY_COST * (1 << (w - 1)) + outputs * bits / (w + 1))
     tables = _odd_powers(bases, width, n)
     return [_shared_windows(tables, row, width, n) for row in exponents]
 
@@ -335,11 +337,6 @@ def _level_product(residues: list[mpz], digits: IntArray, radix: int, modulus: m
         if running != 1:
             total = total * running % modulus
     return total
-
-
-def _sparse_width(bits: int, outputs: int) -> int:
-    """Width of sparse digits: 2^(w-1) table entries per base against bits / (w + 1) multiplications per output."""
-    return min(range(2, 10), key=lambda width: _ENTRY_COST * (1 << (width - 1)) + outputs * bits / (width + 1))
 
 
 def _odd_powers(bases: Sequence[mpz], width: int, n: mpz) -> list[dict[int, tuple[mpz, mpz]]]:

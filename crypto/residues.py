@@ -14,16 +14,8 @@ from math import gcd, prod
 
 import numpy as np
 
-from .paillier import (
-    EncryptedSum,
-    OwnerEncryption,
-    PrivateKey,
-    PublicKey,
-    blinded_for_owner,
-    column_from_bytes,
-    column_to_bytes,
-    drawn_blinding,
-)
+from . import paillier
+from .paillier import EncryptedSum, OwnerEncryption, PrivateKey, PublicKey
 from .powers import ObjectArray, few_bases_products, units
 from .slots import draw_mask
 
@@ -69,7 +61,6 @@ class ResidueSystem:
         return sum(int(remainder) * unit for remainder, unit in zip(remainders, self._units)) % self.product
 
     def split(self, number: int) -> list[int]:
-        """Remainders of a number of any size and sign."""
         return [int(number) % modulus for modulus in self.moduli]
 
 
@@ -123,7 +114,7 @@ def room_for_moduli(key_length: int, multiplier_bits: int, terms: int) -> int:
 
 def encrypt_vectors(vectors: ObjectArray, system: ResidueSystem, encryption: OwnerEncryption, expected: int) -> bytes:
     """The owner's secrets, object (n, s), one column for each modulus, as the column of one ciphertext for each entry."""
-    return column_to_bytes(encryption.encrypt([system.join(row) for row in vectors], expected))
+    return paillier.column_to_bytes(encryption.encrypt([system.join(row) for row in vectors], expected))
 
 
 def multiply_vectors(
@@ -134,7 +125,7 @@ def multiply_vectors(
     Multipliers are k rows of n signed integers. Returned are the message for the owner, and this party's share (k, s) of
     the products, modulo the moduli.
     """
-    bases = column_from_bytes(encrypted, key)
+    bases = paillier.column_from_bytes(encrypted, key)
     if len(bases) != layout.terms or layout.key_length != key.key_length:
         raise ValueError(
             f"{len(bases)} encrypted entries under a key of {key.key_length} bits; the layout has {layout.terms} "
@@ -145,19 +136,18 @@ def multiply_vectors(
     sums = few_bases_products([base.value for base in bases], multipliers, key.modulus_squared)
     masks = [draw_mask(key.n) for _ in sums]
     masked = [EncryptedSum(value, key).plus(mask) for value, mask in zip(sums, masks)]
-    sealed = blinded_for_owner(masked, drawn_blinding(key, EXPECTED_ANSWERS))
-    return column_to_bytes(sealed), _remainders([-mask for mask in masks], layout.system)
+    sealed = paillier.blinded_for_owner(masked, paillier.drawn_blinding(key, EXPECTED_ANSWERS))
+    return paillier.column_to_bytes(sealed), _remainders([-mask for mask in masks], layout.system)
 
 
 def open_products(message: bytes, outputs: int, layout: ProductLayout, private_key: PrivateKey) -> ObjectArray:
     """The owner's share (k, s) of k = ``outputs`` products; ValueError unless k ciphertexts under this key came."""
-    sealed = column_from_bytes(message, private_key.public_key)
+    sealed = paillier.column_from_bytes(message, private_key.public_key)
     if len(sealed) != outputs:
         raise ValueError(f"The message must hold {outputs} masked sums, got {len(sealed)}.")
     return _remainders(list(map(int, private_key.decrypt_all(sealed))), layout.system)
 
 
 def _remainders(numbers: list[int], system: ResidueSystem) -> ObjectArray:
-    return np.array([system.split(number) for number in numbers], dtype=object).reshape(
-        len(numbers), len(system.moduli)
-    )
+    remainders = np.array([system.split(number) for number in numbers], dtype=object)
+    return remainders.reshape(len(numbers), len(system.moduli))

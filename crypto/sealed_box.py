@@ -25,13 +25,7 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from nacl.bindings import (
-    crypto_box_keypair,
-    crypto_box_seal,
-    crypto_box_seal_open,
-    crypto_secretbox_easy,
-    crypto_secretbox_open_easy,
-)
+from nacl import bindings
 from nacl.bindings import crypto_box_SEALBYTES as BOX_BYTES
 from nacl.exceptions import CryptoError
 
@@ -62,14 +56,12 @@ class Label:
 
     @property
     def tag(self) -> bytes:
-        """16 bytes that stand for session and direction."""
         session, direction = self.session.encode("utf-8"), self.direction.encode("utf-8")
         content = len(session).to_bytes(8, "little") + session + direction
         return blake2b(content, digest_size=TAG_BYTES, person=_PURPOSE).digest()
 
     @property
     def prefix(self) -> bytes:
-        """What stands before the content in every box."""
         return self.tag + int(self.round_number).to_bytes(ROUND_BYTES, "little")
 
 
@@ -79,18 +71,16 @@ class BoxKey:
     __slots__ = ("_secret", "public_bytes")
 
     def __init__(self) -> None:
-        self.public_bytes, self._secret = crypto_box_keypair()
+        self.public_bytes, self._secret = bindings.crypto_box_keypair()
 
     def open_all(
         self, boxes: Sequence[bytes], label: Label, content_bytes: int, threads: int | None = None
     ) -> list[bytes]:
         """The contents of all boxes, in their order, sealed for ``label``, each of ``content_bytes``.
 
-        ``threads`` are None for as many as this process has cores.
-
-        Raises:
-            ValueError: a box has another size, was sealed to another key or changed, or is for something else. Then
-                nothing is opened to the caller; the sentence holds counts only.
+        ``threads`` are None for as many as this process has cores. Raises ValueError where a box has another size, was
+        sealed to another key or changed, or is for something else: then no box is opened, and the sentence holds counts
+        only.
         """
         check_sizes(boxes, content_bytes + OVERHEAD_BYTES)
         together = self._opened_together if in_lanes() else self._opened_by_libsodium
@@ -109,7 +99,7 @@ class BoxKey:
         return [content[len(prefix) :] for content in opened]
 
     def _opened_by_libsodium(self, boxes: Sequence[bytes]) -> list[bytes | None]:
-        return [_or_none(crypto_box_seal_open, box, self.public_bytes, self._secret) for box in boxes]
+        return [_or_none(bindings.crypto_box_seal_open, box, self.public_bytes, self._secret) for box in boxes]
 
     def _opened_together(self, boxes: Sequence[bytes]) -> list[bytes | None]:
         senders = [box[:POINT_BYTES] for box in boxes]
@@ -117,7 +107,7 @@ class BoxKey:
         pairs = zip(boxes, senders, shared, _cipher_keys(shared))
         return [
             # libsodium shares no key with a point of small order, either.
-            _or_none(crypto_secretbox_open_easy, box[POINT_BYTES:], _nonce(sender, self.public_bytes), key)
+            _or_none(bindings.crypto_secretbox_open_easy, box[POINT_BYTES:], _nonce(sender, self.public_bytes), key)
             if any(point)
             else None
             for box, sender, point, key in pairs
@@ -133,17 +123,17 @@ class BoxKey:
 def seal_all(contents: Sequence[bytes], public_key: bytes, label: Label, threads: int | None = None) -> list[bytes]:
     """A box for each private content, in their order, each ``OVERHEAD_BYTES`` longer than the content.
 
-    The owner of ``public_key``, 32 bytes, may open them; ``threads`` as in `BoxKey.open_all`.
-
-    Raises:
-        ValueError: the key is malformed or of low order, or contents differ in size.
+    The owner of ``public_key``, 32 bytes, may open them; ``threads`` as in `BoxKey.open_all`. Raises ValueError where the
+    key is malformed or of low order, or contents differ in size.
     """
     key, prefix = check_public_key(public_key, "the receiver"), label.prefix
     if len({len(content) for content in contents}) > 1:
         raise ValueError("Contents of sealed boxes differ in size, which would show; pad them to one size.")
     if in_lanes():
         return _in_parts(lambda part: _sealed_together(part, prefix, key), contents, threads)
-    return _in_parts(lambda part: [crypto_box_seal(prefix + content, key) for content in part], contents, threads)
+    return _in_parts(
+        lambda part: [bindings.crypto_box_seal(prefix + content, key) for content in part], contents, threads
+    )
 
 
 _BASE = (9).to_bytes(POINT_BYTES, "little")
@@ -154,7 +144,7 @@ def _sealed_together(contents: Sequence[bytes], prefix: bytes, key: bytes) -> li
     senders = multiples(scalars, [_BASE] * len(contents))
     keys = _cipher_keys(multiples(scalars, [key] * len(contents)))
     return [
-        sender + crypto_secretbox_easy(prefix + content, _nonce(sender, key), cipher_key)
+        sender + bindings.crypto_secretbox_easy(prefix + content, _nonce(sender, key), cipher_key)
         for content, sender, cipher_key in zip(contents, senders, keys)
     ]
 
@@ -198,7 +188,6 @@ def _or_none(opened: Callable[..., bytes], *arguments: bytes) -> bytes | None:
 
 
 def check_sizes(boxes: Sequence[bytes], size: int) -> None:
-    """Raises `ValueError` unless each box is ``size`` bytes."""
     if odd := sum(not isinstance(box, bytes) or len(box) != size for box in boxes):
         raise ValueError(f"Messages must have {size} bytes, got another size in {odd} of {len(boxes)}.")
 

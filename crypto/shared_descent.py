@@ -160,15 +160,11 @@ class DescentShare:
 
 
 class SharedDescent:
-    """One party's share of the weights, on their way from step to step.
+    """One party's share of the weights, on their way from step to step; ``first`` at the first of the data parties, the guest.
 
-    Args:
-        own_weights: float array, this party's weights to start from, each below 2^10 in magnitude.
-        own_columns: where they stand among the m joint weights.
-        layout, rule: public.
-        penalties: m ridge penalties alpha_j >= 0, public; 0 for the intercept.
-        first: whether this is the first of the data parties, the guest.
-        state: what `state` returned at this party when an earlier training ended.
+    ``own_weights`` are what this party's weights start from, each below 2^10 in magnitude, ``own_columns`` where they
+    stand among the m joint weights. The m ridge penalties alpha_j >= 0, 0 for the intercept, are public, as are layout
+    and rule. ``state`` is what `state` returned at this party when an earlier training ended.
     """
 
     def __init__(
@@ -204,8 +200,7 @@ class SharedDescent:
     ) -> list[int]:
         """Compute this party's share of the gradient from all `hidden_weights` of the step, prepared for this quadratic.
 
-        Returns:
-            Leading bits of the share for the first party's `move`; empty with two parties.
+        Returns the share's leading bits for the first party's `move`; none with two parties.
         """
         others = self._layout.parties - 1
         if len(peers_masked_losses) != others:
@@ -243,7 +238,6 @@ class SharedDescent:
 
     @property
     def share(self) -> DescentShare:
-        """This party's share of where the descent is."""
         return DescentShare(self._weights, self._velocity)
 
     def go_back(self, share: DescentShare) -> None:
@@ -274,7 +268,6 @@ class SharedDescent:
         return joint
 
     def _heads(self, step: PreparedStep, residues: ObjectArray) -> list[int]:
-        """The leading bits of the share."""
         return list((residues << self._layout.carry_bits) // step.gradient_modulus)
 
     def _lifted(
@@ -342,22 +335,15 @@ class _Norms:
 
 
 def steps_allowed(bounds: QuadraticBounds, rule: UpdateRule, steps: int, together: int = 1) -> int:
-    """How many steps may run between two checks that all losses are at most LOSS_LIMIT.
+    """How many of a training's ``steps`` may run between two checks that all losses are at most LOSS_LIMIT.
 
     Then |w|_2 < 2^WEIGHT_BITS at every step, whatever the data are, if initial weights are below INITIAL_WEIGHT_LIMIT:
     shares stand for the weights only below that, and nobody sees them while they are trained. The proof is in
-    docs/proofs-crypto.md.
+    docs/proofs-crypto.md. For statistics with noise the penalty must act on every weight. Where a training goes on from an
+    earlier one with its velocity, that one had the same bounds and rule.
 
-    Args:
-        bounds: for statistics with noise the penalty must act on every weight.
-        rule: its largest learning rate counts. Where a training goes on from an earlier one with its velocity, that one
-            had the same bounds and rule.
-        steps: of the whole training, all batches of all epochs.
-        together: losses of at most so many batches are checked by their mean; a batch has up to twice the rows of others,
-            so one loss may be so many times the limit, and once more.
-
-    Raises:
-        ValueError: not even one step.
+    Losses of at most ``together`` batches are checked by their mean; a batch has up to twice the rows of others, so
+    that one loss may be so many times the limit, and once more. Raises ValueError where not even one step is allowed.
     """
     norms, allowed = _after_checked_steps(bounds, rule, steps, together), 0
     while allowed < steps and norms.weights < 2.0**WEIGHT_BITS:

@@ -92,12 +92,10 @@ class SlotLayout:
 
     @property
     def slot_bits(self) -> int:
-        """Bits of one slot, and of a share."""
         return self.value_bits + 1 + STATISTICAL_BITS
 
     @property
     def slots(self) -> int:
-        """Values that one plaintext holds."""
         return (self.key_length - 1) // self.slot_bits
 
     def plaintexts(self, values: int) -> int:
@@ -111,8 +109,7 @@ class SlotLayout:
     def pack(self, values: Sequence[int]) -> int:
         """At most `slots` Python integers -> one signed plaintext, the first value in the lowest slot.
 
-        Raises:
-            ValueError: more values than slots, or a value outside [-2^(slot_bits - 1), 2^(slot_bits - 1)).
+        ValueError for more values than slots, or a value outside [-2^(slot_bits - 1), 2^(slot_bits - 1)).
         """
         bits = self.slot_bits
         half = 1 << (bits - 1)

@@ -4,8 +4,17 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import party_stage
 from ..common.federation import Context
-from .messages import MESSAGES
+from ..common.wire.kinds import Bytes, Int, Messages, Rows
+from ..protocols.messages import AGREEMENT, BLOCK
 from .settings import Settings
+
+TAG = Bytes(64)
+MESSAGES: Messages = {
+    **AGREEMENT,
+    "records": Rows(BLOCK, keys=TAG),
+    "double_tags": Rows(Int(8), keys=TAG),
+    "masked": Rows(BLOCK, keys=TAG),
+}
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")

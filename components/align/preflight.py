@@ -51,7 +51,6 @@ def _dummy(role: str, at: int) -> str:
 # How much memory is taken: what leaves a party is sorted, and so all ciphertexts of a partition are held at once. Tables are
 # spread over as many partitions as keep one of them, while it is sorted, below what a worker may hold.
 
-
 COPIES = 2
 """Of a partition while it is sorted: as it came, and in order."""
 ROW_BYTES = 320
@@ -91,7 +90,6 @@ def free_memory() -> int:
 
 # A party's own records in fixed point, block by block, with its dummies as one block more.
 
-
 LIMIT = 2.0**MAGNITUDE_BITS
 # What encode_values takes: nothing that rounding would bring to the limit.
 LARGEST = LIMIT - 2.0**-FRACTION_BITS
@@ -111,7 +109,11 @@ def check_table(frame: DataFrame, role: str) -> None:
         if max(-smallest, largest) >= LARGEST:
             raise frames.bad_feature(name, f"has a value that is not below {LIMIT:g} in magnitude; standardise it")
     if frame.schema.label_name is not None:
-        _check_labels(frame)
+        magnitudes = frames.label_blocks(frame).mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf))
+        if not magnitudes.mapValues(lambda block: block.max(initial=0.0)).reduce(max) < LARGEST:
+            raise ValueError(
+                f"A label is missing or not below {LIMIT:g} in magnitude. Every record of the guest needs one that is."
+            )
 
 
 def columns_of(frame: DataFrame, role: str) -> int:
@@ -135,23 +137,7 @@ def record_blocks(frame: DataFrame, role: str, dummies: Sequence[str]) -> Table:
     parts = [dummies[at : at + DUMMIES_AT_ONCE] for at in range(0, len(dummies), DUMMIES_AT_ONCE)]
     zeros = [np.zeros((len(part), columns_of(frame, role)), dtype=np.int64) for part in parts]
     # The blocks of a frame are numbered from 0.
-    added = frame._ctx.computing.parallelize(
-        [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))],
-        partition=blocks.num_partitions,
-        key_serdes_type=blocks.key_serdes_type,
-        value_serdes_type=blocks.value_serdes_type,
-        partitioner_type=blocks.partitioner_type,
-    )
-    return blocks.union(added)
-
-
-def _check_labels(frame: DataFrame) -> None:
-    labels = frames.label_blocks(frame)
-    worst = labels.mapValues(lambda block: np.nan_to_num(np.abs(block), nan=np.inf).max(initial=0.0)).reduce(max)
-    if not worst < LARGEST:
-        raise ValueError(
-            f"A label is missing or not below {LIMIT:g} in magnitude. Every record of the guest needs one that is."
-        )
+    return frames.with_blocks(frame, blocks, [(-1 - number, block) for number, block in enumerate(zip(parts, zeros))])
 
 
 def _encoded(ids: list[str], values: np.ndarray) -> tuple[list[str], np.ndarray]:
@@ -159,7 +145,6 @@ def _encoded(ids: list[str], values: np.ndarray) -> tuple[list[str], np.ndarray]
 
 
 # Before any record is sent: the same request at both parties, tables that fit, sound keys, the public facts.
-
 
 SESSION_BYTES = 8
 TAGS = "Curve25519"
@@ -239,14 +224,8 @@ class AlignmentTerms(Preflight):
     def _cost(self) -> list[tuple[Event, int]]:
         hidden = self.settings.hide_size
         assert hidden is not None
-        return [
-            (
-                dummy_count_event(
-                    hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=(OTHER[self.role], "model")
-                ),
-                1,
-            )
-        ]
+        seen_by = (OTHER[self.role], "model")
+        return [(dummy_count_event(hidden.epsilon, hidden.pool, relation=REPLACE_ONE, observers=seen_by), 1)]
 
     def _facts(self) -> Document:
         dummies = 0 if self.settings.hide_size is None else 2 * self.settings.hide_size.pool

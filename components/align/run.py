@@ -135,10 +135,8 @@ def joined_blocks(
 class Settlement(Preflight):
     """After each stage both parties learn what either found.
 
-    Attributes:
-        arrived: (table from the other party, rows that it must have); None where nothing arrived.
-        table: where a kernel of this party may have left a sentence.
-        counted: table whose rows must be as many at both parties, and ``wanted``, where that is known.
+    ``arrived`` is (table from the other party, rows that it must have); in ``table`` a kernel of this party may have
+    left a sentence; the rows of ``counted`` must be as many at both parties, and ``wanted``, where that is known.
     """
 
     stage: str

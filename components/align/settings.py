@@ -16,10 +16,8 @@ DEFAULT_HIDE_SIZE = {"epsilon": 1.0, "delta": 1e-8, "pool": None}
 class HideSize:
     """How the number of matches is hidden; public.
 
-    Attributes:
-        epsilon: nats, of one record's presence, against the other party; replace-one.
-        delta: what the event is charged at.
-        pool: dummies of each party's pool, even.
+    ``epsilon`` (nats) is of one record's presence, against the other party, replace-one; ``delta`` is what the event is
+    charged at, and ``pool`` the even number of each party's dummies.
     """
 
     epsilon: float
@@ -64,7 +62,6 @@ class Settings:
         check=label_source,
         note="namespace/name/column that the labels come from, where the guest's operator declared it public.",
     )
-
     worker_memory: int = parameter(
         "MiB that one worker process holds of records at once, at most; each party has its own",
         256,

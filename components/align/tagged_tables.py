@@ -74,8 +74,7 @@ def tagged_again(received: Sequence[Tagged], cipher: TagCipher) -> list[Tagged]:
 def blinded_records(matched: Sequence[Tagged], blinding: Blinding) -> list[tuple[bytes, tuple[bytes, bytes]]]:
     """[(double tag, (what the owner may decrypt, this party's shares))] of the other party's records.
 
-    Raises:
-        ValueError: a record that holds no ciphertexts of the other party's key.
+    ValueError for a record that holds no ciphertexts of the other party's key.
     """
     if not matched:
         return []
@@ -114,7 +113,6 @@ def share_rows(opened: Sequence[tuple[bytes, bytes]]) -> tuple[np.ndarray, np.nd
 # came, hence what leaves the party is sorted by tag first. Where the other party's data are malformed a kernel cannot
 # raise (engines hide the reason, or try again): it leaves the sentence under `PROBLEM`, and the driver looks for it.
 
-
 PROBLEM = b""
 """No tag is empty."""
 AT_ONCE = 256
@@ -127,8 +125,12 @@ def encrypted_table(
     blocks: Table, cipher: TagCipher, encryption: OwnerEncryption, expected: int, partitions: int = 1
 ) -> Table:
     """{tag: record} from {block: (names, int64 (rows, c))}, in at least so many partitions."""
-    kernel = partial(encrypted_records, cipher=cipher, encryption=encryption, expected=expected)
-    return _sorted(_spread(blocks, partial(_encrypt_blocks, kernel=kernel), partitions))
+
+    def encrypted(of_partition: Iterable) -> Iterator[Tagged]:
+        for _, (names, matrix) in of_partition:
+            yield from encrypted_records(names, matrix, cipher=cipher, encryption=encryption, expected=expected)
+
+    return _sorted(_spread(blocks, encrypted, partitions))
 
 
 def double_tagged_table(received: Table, cipher: TagCipher, partitions: int = 1) -> Table:
@@ -194,11 +196,6 @@ def bucket_count(rows: int) -> int:
     return -(-rows // BUCKET_ROWS)
 
 
-def _encrypt_blocks(blocks: Iterable, kernel: Callable) -> Iterator[Tagged]:
-    for _, (names, matrix) in blocks:
-        yield from kernel(names, matrix)
-
-
 def _in_batches(items: Iterable, kernel: Callable) -> Iterator:
     items = iter(items)
     try:
@@ -211,12 +208,8 @@ def _in_batches(items: Iterable, kernel: Callable) -> Iterator:
 def _spread(table: Table, function: Callable[[Iterable], Iterable], partitions: int) -> Table:
     """As mapPartitions, but for the number of partitions that rows are spread over by the hash of their keys."""
     return table.map_reduce_partitions_with_index(
-        partial(_of_partition, function=function), output_num_partitions=max(table.num_partitions, partitions)
+        lambda _, items: function(items), output_num_partitions=max(table.num_partitions, partitions)
     )
-
-
-def _of_partition(_: int, items: Iterable, function: Callable[[Iterable], Iterable]) -> Iterable:
-    return function(items)
 
 
 def _sorted(table: Table) -> Table:

@@ -43,7 +43,6 @@ def inputs_from(task: Document) -> list[str]:
 
 
 def inputs(task: Document, kind: str = DATA) -> Document:
-    """The inputs of a task by their names."""
     return (task.get("inputs") or {}).get(kind) or {}
 
 

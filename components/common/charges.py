@@ -25,7 +25,7 @@ from fate_dp.privacy.ledger.ledger import party_key
 from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, key_id, parties_folder, party_folder
 
-from .federation import Context
+from .federation import Context, others
 from .frames import DataFrame, ids_fingerprint, label_blocks, match_id_blocks, record_tag_stream
 from .job_files import origin_of_this_task, tables_of_this_task
 from .preflight import PrivateReason
@@ -55,7 +55,6 @@ class PartyHome:
 
     @property
     def key_id(self) -> str:
-        """Public identifier of the key."""
         return key_id(self.key)
 
     @cached_property
@@ -68,13 +67,17 @@ class PartyHome:
 
 
 def home_of(ctx: Context) -> PartyHome:
-    """The home of the party that runs this process."""
     return PartyHome(party_folder(parties_folder(), ctx.federation.local_party[1]))
 
 
 def job_of(ctx: Context) -> JobReference:
     """FATE-Flow names the job in the environment and the task in the federation session."""
     return JobReference(os.environ.get("FATE_JOB_ID", "local"), ctx.federation.session_id)
+
+
+def observers_of(ctx: Context) -> tuple[str, ...]:
+    """Roles of all but this party, and whoever gets its model."""
+    return tuple(sorted({party.role for party in others(ctx)} | {"model"}))
 
 
 def columns_name(columns: Iterable[str]) -> str:
@@ -95,11 +98,8 @@ class Dataset(NamedTuple):
 def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None, labels: str | None = None) -> Dataset:
     """Tell the ledger which records these columns are of, before anything is asked or charged.
 
-    Leaving columns away, or taking some rows, must not open a new budget.
-
-    Args:
-        key: the task's data input that the table is; None where it has one only.
-        labels: the account of the table's labels, as ``Ledger.remember_dataset`` takes it.
+    Leaving columns away, or taking some rows, must not open a new budget. ``key`` is the task's data input that the table
+    is, None where it has one only; ``labels`` as ``Ledger.remember_dataset`` takes them.
     """
     columns = frame.schema.columns.to_list()
     tags = chain.from_iterable(record_tag_stream(frame, home.key, space) for space in record_spaces(home, key))
@@ -112,8 +112,7 @@ def remembered_dataset(home: PartyHome, frame: DataFrame, key: str | None = None
 def record_spaces(home: PartyHome, key: str | None = None) -> tuple[str, ...]:
     """Within which equal match ids are one record: a name for each population that the rows may be of, for tags.
 
-    Args:
-        key: the task's data input that the rows came by; None for all of its inputs.
+    ``key`` is the task's data input that the rows came by; None for all of its inputs.
     """
     return spaces_of(home.policy.populations_of(origin_of_this_task(key)))
 
@@ -153,15 +152,12 @@ class Charges:
     """What the private steps of one task on ``frame`` cost in the party's own ledger, as (event, count) pairs.
 
     A step is charged before what it describes leaves the party. A task with many steps asks for all of them first, so
-    that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more.
+    that it is refused before any work; at no moment does the ledger hold fewer than ran, and at the end no more. Where the
+    cap does not allow the task, the other parties get ``refusal``.
 
-    A step on labels is charged to their source. One that protects records, or clients, is charged to the table, and to
-    its labels as well where it reads them: whoever replaces a label replaces a part of a record.
-
-    Args:
-        refusal: the sentence for the other parties where the cap does not allow the task.
-        label_source: the declared source of the labels; None where no step is on labels alone.
-        reads_labels: whether steps that protect records read the table's labels, if it has any.
+    A step on labels is charged to their declared source, ``label_source``. One that protects records, or clients, is
+    charged to the table, and with ``reads_labels`` to its labels as well: whoever replaces a label replaces a part of a
+    record.
     """
 
     def __init__(
@@ -202,8 +198,7 @@ class Charges:
     def record(self, events: Charged, purpose: str) -> None:
         """Charge before what is described leaves; noise is never drawn twice alike, so every call is a release anew.
 
-        Raises:
-            BudgetExceeded: Another job took what was left of the cap since ``check``.
+        BudgetExceeded where another job took what was left of the cap since ``check``.
         """
         for account, event, count in self._claimed(events):
             release = self._home.ledger.record(

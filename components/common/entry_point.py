@@ -58,14 +58,12 @@ def with_parameters(
     """A component's function as FATE reads it, from its signature.
 
     An argument that is annotated with a dataclass of parameters (`parameters.parameter`) stands in FATE's eyes for all of
-    them, in their order; the function gets the dataclass made from what FATE gives.
-
-    Args:
-        leave_out: parameters that this stage does not take.
-        unmade: arguments for which the function gets the parameters as a mapping, since it makes the dataclass itself.
+    them, in their order; the function gets the dataclass made from what FATE gives. A stage does not take what it may
+    ``leave_out``, and gets a mapping for each argument of ``unmade``, since it makes that dataclass itself.
     """
     whole, signature = dict(unmade or {}), inspect.signature(stage)
-    kinds = whole | {each.name: each.annotation for each in signature.parameters.values() if _declares(each.annotation)}
+    given = {each.name: each.annotation for each in signature.parameters.values()}
+    kinds = whole | {name: kind for name, kind in given.items() if isinstance(kind, type) and is_dataclass(kind)}
     taken = {
         argument: [each for each in parameters_of(kind).values() if each.name not in leave_out]
         for argument, kind in kinds.items()
@@ -108,10 +106,6 @@ def refuse_joined_roles(component: str, stage: str, ctx: Context, settings: Call
         sentence = joined_roles(declared, ctx.federation.parties, stage, settings())
         if sentence is not None:
             raise Refused(sentence)
-
-
-def _declares(annotation: object) -> bool:
-    return isinstance(annotation, type) and is_dataclass(annotation)
 
 
 def _expanded(signature: inspect.Signature, taken: Mapping[str, list[Parameter]]) -> Iterable[inspect.Parameter]:

@@ -35,9 +35,13 @@ logger = logging.getLogger(__name__)
 
 def feature_blocks(frame: DataFrame) -> Table:
     """Table of float64 arrays (rows, features), columns in the order of ``frame.schema.columns``."""
-    manager = frame.data_manager
-    places = manager.loc_block(frame.schema.columns.to_list())
-    return frame.block_table.mapValues(partial(_numeric_columns, places=places))
+    places = frame.data_manager.loc_block(frame.schema.columns.to_list())
+
+    def columns(blocks: Block) -> np.ndarray:
+        found = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
+        return np.stack(found, axis=1) if found else np.empty((len(blocks[0]), 0))
+
+    return frame.block_table.mapValues(columns)
 
 
 def label_blocks(frame: DataFrame) -> Table:
@@ -72,6 +76,18 @@ def block_starts(frame: DataFrame) -> dict[int, int]:
     return starts
 
 
+def with_blocks(frame: DataFrame, table: Table, blocks: Sequence[tuple[int, object]]) -> Table:
+    """A table of the frame's engine with more blocks, [(key, block)], which are spread and written as its own are."""
+    added = frame._ctx.computing.parallelize(
+        blocks,
+        partition=table.num_partitions,
+        key_serdes_type=table.key_serdes_type,
+        value_serdes_type=table.value_serdes_type,
+        partitioner_type=table.partitioner_type,
+    )
+    return table.union(added)
+
+
 def replace_labels(frame: DataFrame, labels: Table, soft: bool = False) -> DataFrame:
     """The frame with its label column replaced by the table ``labels`` (block key -> array (rows,)).
 
@@ -92,11 +108,6 @@ def collect_column(blocks: Table) -> np.ndarray:
     """One number per record, in global row order, on the driver: for label-sized columns only."""
     parts = dict(blocks.collect())
     return np.concatenate([parts[key] for key in sorted(parts)]) if parts else np.empty(0)
-
-
-def _numeric_columns(blocks: Block, places: Sequence[tuple[int, int]]) -> np.ndarray:
-    columns = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
-    return np.stack(columns, axis=1) if columns else np.empty((len(blocks[0]), 0))
 
 
 def _is_unusable(match_id: object) -> bool:
@@ -143,12 +154,11 @@ def labelled_stream(frame: DataFrame, key: bytes, source: str) -> Iterator[tuple
 def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> Iterator[tuple[bytes, bytes, str]]:
     """Iterator over the rows of ``Ledger.record_flips``: keyed hashes of match id and true label, and the flipped label."""
 
-    def tags(match_ids: Sequence[str], labels: np.ndarray) -> list[tuple[bytes, bytes]]:
-        of_labels = label_tags(match_ids, labels.tolist(), key, source)
-        return list(zip(record_tags(match_ids, key, source), of_labels))
+    def tags(match_ids: Sequence[str], labels: np.ndarray) -> tuple[list[bytes], list[bytes]]:
+        return record_tags(match_ids, key, source), label_tags(match_ids, labels.tolist(), key, source)
 
-    def with_flipped(own: Sequence[tuple[bytes, bytes]], values: np.ndarray) -> list[tuple[bytes, bytes, str]]:
-        return [(*each, value) for each, value in zip(own, map(canonical_label, values.tolist()))]
+    def with_flipped(own: tuple[list[bytes], list[bytes]], values: np.ndarray) -> list[tuple[bytes, bytes, str]]:
+        return list(zip(*own, map(canonical_label, values.tolist())))
 
     return _stream(match_id_blocks(frame).join(label_blocks(frame), tags).join(flipped, with_flipped))
 
@@ -169,8 +179,7 @@ def alignment_digest(frame: DataFrame) -> str:
     It is over all ids at once, so that no dictionary opens a part of them, and slow to make (scrypt, 16 MB and some
     50 ms), so that guessing the ids of a table of one or two rows is dear as well.
     """
-    digest = hashlib.scrypt(ids_fingerprint(frame).encode(), salt=_ALIGNMENT, n=1 << 14, r=8, p=1, dklen=32)
-    return digest.hex()
+    return hashlib.scrypt(ids_fingerprint(frame).encode(), salt=_ALIGNMENT, n=1 << 14, r=8, p=1, dklen=32).hex()
 
 
 def check_aligned(frame: DataFrame, hosts: Mapping[str, Mapping[str, object]], fact: str = "digest") -> None:
@@ -278,6 +287,14 @@ def distinct_labels(frame: DataFrame, limit: int) -> set:
     return of_blocks.reduce(operator.or_)
 
 
+def feature_names(frame: DataFrame) -> list[str]:
+    """The feature columns, of which each data party needs at least one."""
+    names = frame.schema.columns.to_list()
+    if not names:
+        raise Refusal("The table has no feature columns; each data party needs at least one.")
+    return names
+
+
 def require_numeric(frame: DataFrame, instead: str = "all features must be numbers") -> None:
     """Features must be numbers; ``instead`` says what to do about the first one that is not, which its own party is told."""
     for name in frame.schema.columns:
@@ -288,13 +305,9 @@ def require_numeric(frame: DataFrame, instead: str = "all features must be numbe
 def check_features(frame: DataFrame, centre: ArrayLike = 0.0, scale: ArrayLike = 1.0) -> tuple:
     """Features must exist, be numbers, finite and within 2^20 ``scale`` of the ``centre``, numbers or arrays (m,).
 
-    The first bad column is named to its own party only.
-
-    Returns the smallest and the largest value of each feature.
+    The first bad column is named to its own party only. Returns the smallest and the largest value of each feature.
     """
-    names = frame.schema.columns.to_list()
-    if not names:
-        raise Refusal("The table has no feature columns; each data party needs at least one.")
+    names = feature_names(frame)
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     middle, unit = np.asarray(centre), np.asarray(scale)
@@ -333,9 +346,8 @@ TRAIN_SET, VALIDATE_SET, TEST_SET = "train_set", "validate_set", "test_set"
 def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> DataFrame:
     """A frame in FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
-    FATE's own way, apply_row, calls pandas once per row, and takes no column with several probabilities.
-
-    ``scored`` is a table of (scores, results, details) of every block: three lists.
+    ``scored`` is a table of (scores, results, details) of every block: three lists. FATE's own way, apply_row, calls
+    pandas once per row, and takes no column with several probabilities.
     """
     from fate.arch.dataframe.manager.block_manager import BlockType
     from fate.components.components.utils.tools import add_dataset_type
@@ -349,13 +361,13 @@ def prediction_frame_of(frame: DataFrame, scored: Table, dataset_type: str) -> D
         [PREDICT_SCORE, PREDICT_RESULT, PREDICT_DETAIL], [BlockType.float64, BlockType.int32, BlockType.np_object]
     )
     convert = [manager.blocks[block].convert_block for block in blocks]
-    table = result.block_table.join(scored, partial(_append, convert=convert))
+
+    def append(blocks: Block, scored: Sequence[list]) -> Block:
+        return [*blocks, *(make([[value] for value in column]) for make, column in zip(convert, scored))]
+
+    table = result.block_table.join(scored, append)
     logger.info("%d rows scored", frame.shape[0])
     return add_dataset_type(type(frame)(frame._ctx, table, frame.partition_order_mappings, manager), dataset_type)
-
-
-def _append(blocks: Block, scored: Any, convert: Sequence[Callable]) -> Block:
-    return [*blocks, *(make([[value] for value in column]) for make, column in zip(convert, scored))]
 
 
 def with_details(

@@ -62,7 +62,6 @@ class JobPlan:
         return any(source in dict(sources(channels)) for key, channels in given.items() if key in keys)
 
     def has_input(self, name: str, key: str) -> bool:
-        """Whether the task is given a table under this key."""
         return bool(inputs(self.dag["tasks"][name]).get(key))
 
     def parties(self, role: str, task: str | None = None) -> list[str]:
@@ -109,7 +108,6 @@ class JobFiles:
 
     @property
     def task(self) -> str:
-        """The task's name in the job."""
         return self.parameters.parents[2].name
 
     def given(self) -> Document:

@@ -124,12 +124,10 @@ class OneOf:
 class Parameter:
     """One parameter as declared.
 
-    Attributes:
-        sentence: what it is, without a capital or a full stop; what its default None means if that is settled later.
-        kinds: what a job may give: some of bool, int, float, str, list and dict.
-        default: None, a number, a word or a tuple; `Parameter.needed` if there is none.
-        check: takes a value; returns it as the component takes it, or raises ValueError with one sentence.
-        title, note: how FATE's YAML names and describes its type.
+    ``sentence`` says what it is, without a capital or a full stop, and what None means if that is settled later.
+    ``kinds`` are what a job may give: some of bool, int, float, str, list and dict. ``default`` is None, a number, a
+    word or a tuple, where it is not `needed`. ``check`` returns a value as the component takes it, or raises ValueError
+    with one sentence. ``title`` and ``note`` are how FATE's YAML names and describes its type.
     """
 
     name: str
@@ -160,14 +158,10 @@ def parameter(
     title: str = "",
     **limits: float,
 ) -> Any:
-    """A dataclass field that is a parameter of a component.
+    """A dataclass field that is a parameter of a component, as `Parameter` says; without a default it is needed.
 
-    Args:
-        sentence: see `Parameter`.
-        default: left out, the parameter is needed; a mapping is copied for every object.
-        check: None for a flag, or a number within ``limits`` (``above``, ``at_least``, ``at_most``).
-        note: description of the type in FATE's YAML; that of the check unless given.
-        title: name of the type there; made from the field's name unless given.
+    A mapping is copied for every object. ``check`` is None for a flag, or a number within ``limits`` (``above``,
+    ``at_least``, ``at_most``). ``note`` is that of the check unless given, ``title`` made from the field's name.
     """
     told = {"parameter": (sentence, check, note, title, limits)}
     if isinstance(default, dict):
@@ -176,7 +170,6 @@ def parameter(
 
 
 def same_as(declaration: type, name: str) -> Any:
-    """A dataclass field that is the parameter ``name`` of another declaration."""
     (found,) = (item for item in fields(declaration) if item.name == name)
     return field(default=found.default, default_factory=found.default_factory, metadata=found.metadata)
 
@@ -197,7 +190,10 @@ def settings_of(declaration: type, given: Mapping[str, object]) -> Any:
 def _read(item: Any, hint: Any) -> Parameter:
     sentence, check, note, title, limits = item.metadata["parameter"]
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    kinds = tuple(dict.fromkeys(_kind(part) for part in parts if part is not type(None)))
+    found = [typing.get_origin(part) or part for part in parts if part is not type(None)]
+    # What is no word, number or list is made from a mapping.
+    plain: dict[Any, type] = {tuple: list, bool: bool, int: int, float: float, str: str, list: list}
+    kinds = tuple(dict.fromkeys(plain.get(part, dict) for part in found))
     about = note or (None if isinstance(check, OneOf) else getattr(check, "__doc__", None))
     if kinds == (bool,) and check is None:
         check = partial(flag, item.name)
@@ -208,9 +204,3 @@ def _read(item: Any, hint: Any) -> Parameter:
     title = title or "".join(word.capitalize() for word in item.name.split("_"))
     default = item.default if item.default_factory is MISSING else item.default_factory()
     return Parameter(item.name, sentence, kinds, default, check, title, (about or title).strip().splitlines()[0])
-
-
-def _kind(hint: Any) -> type:
-    """What a job may write for a field: whatever is no word, number or list is made from a mapping."""
-    found = typing.get_origin(hint) or hint
-    return list if found is tuple else found if found in (bool, int, float, str, list) else dict

@@ -41,9 +41,7 @@ class LabelNoiseSettings(Protocol):
 class LabelPrivacy:
     """Privacy of a label column with its declared source, or of a model of it, unit label, replace-one.
 
-    Attributes:
-        releases: the draws that went in; epsilon is their composition.
-        derived: whether flipback worked on the labels before.
+    Its epsilon is the composition of all ``releases`` that went in; ``derived``: flipback worked on the labels before.
     """
 
     source: str
@@ -86,7 +84,6 @@ class LabelPrivacy:
 
     @property
     def in_words(self) -> str:
-        """What the labels are, for a summary."""
         if not self.private:
             return "declared public"
         if self.delta:
@@ -116,8 +113,7 @@ class LabelPrivacy:
     def after(self, warm_start: Document | None) -> LabelPrivacy:
         """Privacy of a model that goes on from ``warm_start`` with these labels.
 
-        The same draw adds nothing, whatever else went in; a start that names no draws is a draw of its own, and one whose
-        labels nothing is known of has no privacy.
+        The same draw adds nothing; a start that names no draws is one of its own, and unknown labels have no privacy.
         """
         if warm_start is None:
             return self

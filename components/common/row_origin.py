@@ -53,7 +53,7 @@ def labels_were_flipped() -> bool:
 
 def mixed_rows(walk: Walk, task: str, labels_alone: bool) -> str | None:
     """Why rows of a job's task do not bear a promise, and what to do; None where they do."""
-    for name, how in walk.mixing_before(task):
+    for name, how in walk.mixed_before[task].values():
         if how.reads == LABELS or not labels_alone:
             component = walk.plan.task(name).component
             return (

@@ -33,17 +33,14 @@ def he_param(value: Any) -> dict[str, Any]:
 
 
 def delta_parameter(of: str) -> Any:
-    """The field ``delta``; ``of`` says what the guarantee is of."""
     return parameter(f"delta of {of}", DEFAULT_DELTA, above=0, at_most=MAX_DELTA)
 
 
 def spread_parameter(condition: str = "") -> Any:
-    """The field ``noise_spread``."""
     return parameter(f"how noise is spread: uniform or adaptive{condition}", UNIFORM, check=OneOf(SPREADS))
 
 
 def he_parameter() -> Any:
-    """The field ``he_param``."""
     return parameter(
         "encryption: kind paillier, key_length of at least 2048", DEFAULT_HE, check=he_param, title="HEParam"
     )

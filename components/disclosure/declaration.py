@@ -90,10 +90,8 @@ class Output:
 class Mixing:
     """That rows or columns which a component writes depend on more than one row and public settings.
 
-    Attributes:
-        reads: `RECORDS`, or `LABELS` where it reads labels as well, be it of the one row.
-        instead: what to do about it, as an order.
-        when: settings, as of `Shown`.
+    It ``reads`` `RECORDS`, or `LABELS` where it reads labels as well, be it of the one row. ``instead`` is an order
+    what to do about it, ``when`` as of `Shown`.
     """
 
     reads: str
@@ -105,11 +103,7 @@ class Mixing:
 class Apart:
     """That the guarantee of a component rests on a party which plays one role and none of some others.
 
-    Attributes:
-        role: that the party plays.
-        others: that it must not play.
-        why: what it would have otherwise, a clause.
-        stages, when: as of `Shown`.
+    ``why`` is what it would have otherwise, a clause; ``stages`` and ``when`` as of `Shown`.
     """
 
     role: str
@@ -124,13 +118,11 @@ class ComponentDisclosure:
     """All that a component shows, and what the tables that it writes depend on.
 
     Attributes:
-        stages: that the component has.
         settings: those that change the answer, with FATE's defaults, nested names with a dot.
         rows: how it mixes rows; nothing for a component that works row by row, or writes no table. A row's presence may depend
             on its own id and the ids of other parties, as behind psi: a person who leaves one party's table leaves all of them,
             which is the one record less that add-or-remove means.
         known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
-        apart: roles that one party must not play together.
         from_start: settings that count from the first step of a model, and may be used up where a training goes on.
     """
 
@@ -189,12 +181,8 @@ def check(found: ComponentDisclosure, component: str, where: str) -> None:
         if not any(map(PROOF.fullmatch, each.evidence)):
             allowed = "a list with a transcript:KEY or a tests/FILE.py::test_NAME in it"
             raise InvalidArgument.of(f"evidence in {where}", list(each.evidence), allowed)
-    stated = [
-        *(each.when for each in found.rows),
-        *(each.when for each in found.shows),
-        *(each.when for each in found.apart),
-    ]
-    for field_name, conditions in (("known", found.known), *(("when", when) for when in stated)):
+    stated: list[Mixing | Shown | Apart] = [*found.rows, *found.shows, *found.apart]
+    for field_name, conditions in (("known", found.known), *(("when", each.when) for each in stated)):
         for name, condition in conditions.items():
             if name not in found.settings or not _is_condition(condition, found.settings):
                 allowed = f"settings of {sorted(found.settings)}, each with a list of values, or not, is or below"
@@ -211,7 +199,6 @@ def _is_condition(condition: object, settings: Mapping[str, object]) -> bool:
 
 
 def fits(when: Mapping[str, object], settings: Mapping[str, object]) -> bool:
-    """Whether all conditions of a statement hold for these settings."""
     return all(_holds(condition, settings.get(name), settings) for name, condition in when.items())
 
 
@@ -236,11 +223,8 @@ def roles_played(parties: Iterable[tuple[str, str]], shufflers: Collection[str])
     for role, party_id in parties:
         plays = SHUFFLER if role == "host" and party_id in shufflers else role
         found[party_id] = (*found.get(party_id, ()), plays)
-    order = (*ROLES, SHUFFLER)
-    return {
-        each: tuple(sorted(plays, key=lambda role: order.index(role) if role in order else -1))
-        for each, plays in found.items()
-    }
+    order = {role: at for at, role in enumerate((*ROLES, SHUFFLER))}
+    return {each: tuple(sorted(plays, key=lambda role: order.get(role, -1))) for each, plays in found.items()}
 
 
 def joined_roles(
@@ -262,5 +246,4 @@ def joined_roles(
 
 @cache
 def catalogue() -> tuple[str, ...]:
-    """Names of FATE's components that are declared."""
     return tuple(sorted(path.stem for path in CATALOGUE.glob("*.yaml")))

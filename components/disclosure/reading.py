@@ -30,12 +30,10 @@ WORD = re.compile(r"\w[\w .+-]{0,99}")
 
 @dataclass(frozen=True)
 class ReadParameter:
-    """One parameter of a component.
+    """One parameter of a component, and the stages that take it.
 
-    Attributes:
-        read: a given value as the component gets it; raises for one that FATE refuses.
-        default: what the component gets where nothing, or null, is given.
-        stages: that take it.
+    ``read`` gives a given value as the component gets it, and raises for one that FATE refuses; where nothing, or null, is
+    given the component gets ``default``.
     """
 
     read: Callable[[object], object]

@@ -175,9 +175,9 @@ def trace(plan: JobPlan) -> Disclosure:
     for name in walk.order:
         sights += walk.sights_of(name)
     unknown = tuple(
-        Unknown(name, plan.task(name).component, walk.labels_into(name), why)
+        Unknown(name, plan.task(name).component, walk.labels_into(name), walk.unknown[name])
         for name in walk.order
-        if (why := walk.unknown(name))
+        if walk.unknown[name]
     )
     joined = dict.fromkeys(each for name in walk.order for each in walk.joined_roles(name))
     return Disclosure(plan, tuple(sights), unknown, tuple(joined))
@@ -191,7 +191,6 @@ class Walk:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Names of the tasks, each after those whose outputs it reads."""
         return in_order(self.plan.dag)
 
     @cached_property
@@ -209,15 +208,11 @@ class Walk:
         return frozenset(((self.plan.dag.get("conf") or {}).get("inheritance") or {}).get("task_list") or ())
 
     def inputs_of(self, name: str) -> Document:
-        """The data inputs of a task that FATE reads."""
         return declared_inputs(self.plan.dag, name)
 
-    def unknown(self, name: str) -> str:
-        """Why nobody can tell what a task shows; empty where somebody has read its component, and FATE takes all that it is given."""
-        return self._unknown[name]
-
     @cached_property
-    def _unknown(self) -> dict[str, str]:
+    def unknown(self) -> dict[str, str]:
+        """Why nobody can tell what a task shows; empty where somebody has read its component, and FATE takes all that it is given."""
         return {name: self._unknown_of(name) for name in self.order}
 
     def _unknown_of(self, name: str) -> str:
@@ -288,7 +283,8 @@ class Walk:
         if kind == NO_LABELS:
             return NONE
         if kind == FLIPPED:
-            return self._flips(name)
+            # At the worst settings that some party has.
+            return Labels.worst(_flipped(name, each) for each in self.settings_of(name))
         given = self.inputs_of(name)
         own = key.partition(OUTPUT_OF)[0] + "_data"
         return self._entering([given[own]] if own in given else given.values(), party, known) or TRUE_LABELS
@@ -299,10 +295,6 @@ class Walk:
         # What is read from a warehouse holds the labels as they were uploaded.
         entering = [TRUE_LABELS if each == ELSEWHERE else known[each].get(party, TRUE_LABELS) for each in found]
         return Labels.worst(entering) if entering else None
-
-    def _flips(self, name: str) -> Labels:
-        """What label_flip leaves, at the worst settings that some party has."""
-        return Labels.worst(_flipped(name, given) for given in self.settings_of(name))
 
     def labels_into(self, name: str, named: tuple[str, ...] = (), party: PartyId | None = None) -> Labels:
         """The worst of what the named data inputs hold, by default of those that are trained on.
@@ -333,8 +325,8 @@ class Walk:
         return [source for given in channels for source, _ in sources(given)]
 
     @cached_property
-    def _mixed(self) -> dict[str, dict[str, tuple[str, Mixing]]]:
-        """For each task the nearest one before it that mixes rows of each kind."""
+    def mixed_before(self) -> dict[str, dict[str, tuple[str, Mixing]]]:
+        """For each task, by what they read, the nearest tasks before it that mix rows; an unknown one may read everything."""
         found: dict[str, dict[str, tuple[str, Mixing]]] = {}
         for name in self.order:
             before = self._read_by(name)
@@ -346,12 +338,8 @@ class Walk:
 
     def _mixing_of(self, name: str) -> list[Mixing]:
         declared = self.declared[name]
-        rows = declared.rows if declared is not None and not self.unknown(name) else (UNKNOWN_ROWS,)
+        rows = declared.rows if declared is not None and not self.unknown[name] else (UNKNOWN_ROWS,)
         return [how for how in rows if any(fits(how.when, given) for given in self.settings_of(name))]
-
-    def mixing_before(self, name: str) -> list[tuple[str, Mixing]]:
-        """(task, how) for the nearest tasks before one that mix rows; one that nobody knows may read everything."""
-        return list(self._mixed[name].values())
 
     def settings_of(self, name: str) -> list[Document]:
         """Parameters of a task as its component gets them, once for each variant that some party has."""
@@ -367,23 +355,18 @@ class Walk:
 
     @cached_property
     def _settings(self) -> dict[str, list[Document]]:
-        """What `settings_of` has told so far."""
         return {}
 
     def readings(self, name: str) -> list[Reading]:
         """What FATE makes of a task's parameters, once for each variant that some party has."""
         component = self.plan.task(name).component
         found: list[Reading] = []
-        for given in self._given[name].values():
+        for given in self.given_to[name].values():
             found += [each for one in given if (each := read(component, one)) not in found]
         return found or [read(component, self.plan.task(name).parameters)]
 
-    def given_to(self, name: str, party: PartyId) -> list[Document]:
-        """Parameters of a task at one party as they were written."""
-        return self._given[name][party]
-
     @cached_property
-    def _given(self) -> dict[str, dict[PartyId, list[Document]]]:
+    def given_to(self) -> dict[str, dict[PartyId, list[Document]]]:
         """By task and party the parameters that FATE-Flow gives it, with those that a model was trained with."""
         tasks = self.plan.dag["tasks"]
         found: dict[str, dict[PartyId, list[Document]]] = {}
@@ -419,11 +402,8 @@ class Walk:
         models, declared = inputs(self.plan.dag["tasks"][name], MODELS).values(), self.declared[name]
         if declared is None or not models:
             return {}
-        known, predicts, told = (
-            parameters_of(declared.component),
-            self.stage_of(name) == PREDICT,
-            self.parties.__getitem__,
-        )
+        known, predicts = parameters_of(declared.component), self.stage_of(name) == PREDICT
+        told = self.parties.__getitem__
         found = {} if predicts else dict.fromkeys(declared.from_start, ANYTHING)
         if any(ELSEWHERE in read_at(each, party, told) for each in models for party in told(name)):
             parameters = [known.get(setting.partition(".")[0]) for setting in settings]

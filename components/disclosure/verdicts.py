@@ -77,7 +77,6 @@ def _state(sight: Sight) -> str:
 
 
 def advice(disclosure: Disclosure, sight: Sight) -> str:
-    """What to do about a leak, for this job."""
     if sight.shown.what != LABELS:
         return sight.shown.instead
     place = disclosure.places_of_flips[sight.task]

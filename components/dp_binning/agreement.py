@@ -13,18 +13,10 @@ from typing import Any
 from fate_dp.privacy.events import Event, Unit
 from fate_dp.privacy.mechanisms.bin_counts import BinCountNoise, LaplaceBinCountNoise
 
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels
-from ..common.federation import Document, others
-from ..common.frames import (
-    DataFrame,
-    Table,
-    alignment_digest,
-    check_aligned,
-    label_blocks,
-    refuse_label,
-    require_distinct_ids,
-    require_rows,
-)
+from ..common import frames
+from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, observers_of, refuse_derived_labels
+from ..common.federation import Document
+from ..common.frames import DataFrame, Table
 from ..common.job_files import origin_of_this_task
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
@@ -51,7 +43,6 @@ class BinningAgreement(Preflight):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Parameters that must be the same at all parties."""
         settings = self.settings
         return {"woe": settings.woe, "privacy": settings.privacy, "key_length": settings.he_param["key_length"]}
 
@@ -65,18 +56,13 @@ class BinningAgreement(Preflight):
         """Whether a column of this party is cut at quantiles, which bins_epsilon pays for."""
         return any(isinstance(each, QuantileBins) for each in self.rules.values())
 
-    @property
-    def observers(self) -> tuple[str, ...]:
-        """Everybody but this party, and whoever gets its model."""
-        return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
-
     def check_table(self) -> None:
         """Rows, ids, a rule for each column; raises ValueError."""
-        require_rows(self.frame)
-        require_distinct_ids(self.frame)
+        frames.require_rows(self.frame)
+        frames.require_distinct_ids(self.frame)
         special = home_of(self.ctx).policy.special_values_of(origin_of_this_task())
         self.rules = checked_rules(self.frame, self.settings, special)
-        self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, self.observers)
+        self.charged = quantile_charges(self.rules, self.settings.bins_epsilon, observers_of(self.ctx))
         if (self.settings.privacy in NOISY or self.charged) and has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled; put dp_binning before smote.")
 
@@ -89,10 +75,9 @@ class BinningAgreement(Preflight):
         else:
             self.noise = BinCountNoise.of(epsilon, self.settings.delta, own_columns, label_columns, counts)
         unit = Unit.LABEL if self.settings.privacy == LABEL else Unit.RECORD
-        self.charged = [*self.charged, (replace(self.noise.event(self.observers), unit=unit), 1)]
+        self.charged = [*self.charged, (replace(self.noise.event(observers_of(self.ctx)), unit=unit), 1)]
 
     def check_cap(self) -> None:
-        """Refuse what the cap does not allow; nothing is written."""
         if self.charged:
             settings = self.settings
             self.charges = Charges(
@@ -110,7 +95,6 @@ class BinningAgreement(Preflight):
             self.charges.record(self.charged, PURPOSE)
 
     def mark_released(self) -> None:
-        """Note that what was charged has left."""
         if self.charges is not None:
             self.charges.mark_released()
 
@@ -120,22 +104,20 @@ class HostAgreement(BinningAgreement):
     """A host's checks."""
 
     def check(self) -> Document:
-        refuse_label(self.frame)
+        frames.refuse_label(self.frame)
         if not self.frame.schema.columns.to_list():
             raise Refusal("The host's table has no feature columns; it needs at least one.")
         self.check_table()
         if self.settings.privacy == RECORD:
             self.add_noise(len(self.rules), 0, 2 * self.bins)
         self.check_cap()
-        return {"digest": alignment_digest(self.frame), **self.asked, "columns": len(self.rules), "bins": self.bins}
+        digest = frames.alignment_digest(self.frame)
+        return {"digest": digest, **self.asked, "columns": len(self.rules), "bins": self.bins}
 
 
 @dataclass
 class GuestAgreement(BinningAgreement):
-    """The guest's checks.
-
-    ``events`` are its labels as 0 and 1, not there without WOE; ``labels`` is what its ledger knows of them, where it matters.
-    """
+    """The guest's checks; ``events`` are its labels as 0 and 1, ``labels`` what its ledger knows of them, where it matters."""
 
     events: Table = field(init=False)
     labels: LabelPrivacy | None = field(init=False, default=None)
@@ -147,7 +129,7 @@ class GuestAgreement(BinningAgreement):
         self.check_table()
         if not self.settings.woe:
             return {}
-        self.events = event_blocks(label_blocks(self.frame))
+        self.events = event_blocks(frames.label_blocks(self.frame))
         if self.settings.privacy != NONE:
             refuse_derived_labels(self.frame)
         if self.settings.privacy == LABEL:
@@ -159,7 +141,7 @@ class GuestAgreement(BinningAgreement):
         return {}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
-        check_aligned(self.frame, hosts)
+        frames.check_aligned(self.frame, hosts)
         require_same(self.asked, hosts)
         self.hosts_bins = {name: facts["bins"] for name, facts in hosts.items()}
         columns, bins = sum(facts["columns"] for facts in hosts.values()), sum(self.hosts_bins.values())

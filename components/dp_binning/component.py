@@ -5,8 +5,17 @@ from fate.components.core import GUEST, HOST, Role, cpn
 from ..common.entry_point import party_stage
 from ..common.federation import Context
 from ..common.wire.channel import with_plain_messages
-from .messages import MESSAGES
+from ..common.wire.kinds import List, Messages, Rows
+from ..protocols.messages import AGREEMENT, BLOCK, CIPHERTEXT, LONG_INT, MANY, PAILLIER_KEY
 from .settings import Settings
+
+MESSAGES: Messages = {
+    **AGREEMENT,
+    **PAILLIER_KEY,
+    "encrypted_rows": Rows(BLOCK),
+    "masked": List(CIPHERTEXT, MANY),
+    "label_sums": List(LONG_INT, MANY),
+}
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")

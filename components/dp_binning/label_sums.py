@@ -46,11 +46,7 @@ def serve_hosts(
 
 
 def ask_guest(ctx: Context, codes: Table, bins: TableBins, declared: int, rows: int, key_length: int) -> np.ndarray:
-    """A host's part: float64 (bins of all columns,), how many events each holds, with the guest's noise.
-
-    Raises:
-        ValueError: what the guest sent is not what was agreed on.
-    """
+    """A host's part: float64 (bins of all columns,), how many events each holds, with the guest's noise."""
     key = PublicKey.from_wire(ctx.guest.get("public_key"))
     if key.key_length != key_length:
         raise ValueError(f"The guest sent a key of {key.key_length} bits; he_param.key_length is {key_length}.")

@@ -15,7 +15,6 @@ import numpy as np
 from fate_dp.privacy.bins import ColumnBins, TableBins, quantile_bins
 from fate_dp.privacy.events import Event
 from fate_dp.privacy.mechanisms.quantiles import cell_counts, private_quantiles, quantile_event, quantile_levels
-from fate_dp.privacy.noise.stream import Rng
 
 from ..common.frames import Block, DataFrame, Table, feature_blocks, require_numeric
 from ..protocols.bin_rules import QuantileBins, Rule
@@ -48,22 +47,20 @@ def checked_rules(frame: DataFrame, settings: Settings, special: Mapping[str, tu
 
 
 def quantile_charges(
-    rules: Mapping[str, Rule], epsilon: float | None, observers: Sequence[str], rng: Rng = None
+    rules: Mapping[str, Rule], epsilon: float | None, observers: Sequence[str]
 ) -> list[tuple[Event, int]]:
     """(event, count) of all quantiles of a party, whose columns share ``epsilon`` (nats) equally."""
-    cut = [each for each in rules.values() if isinstance(each, QuantileBins)]
     if epsilon is None:
         return []
+    cut = [each for each in rules.values() if isinstance(each, QuantileBins)]
     levels: dict[int, int] = {}
     for each in cut:
         levels[each.quantiles] = levels.get(each.quantiles, 0) + quantile_levels(each.quantiles)
     share = epsilon / max(len(cut), 1)
-    return [
-        (quantile_event(share, quantiles, observers=observers, rng=rng), count) for quantiles, count in levels.items()
-    ]
+    return [(quantile_event(share, quantiles, observers=observers), count) for quantiles, count in levels.items()]
 
 
-def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | None, rng: Rng = None) -> TableBins:
+def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | None) -> TableBins:
     """The bins of all columns; those of quantiles are released here, after `quantile_charges` were charged."""
     cut = {name: each for name, each in rules.items() if isinstance(each, QuantileBins)}
     points = {name: each.points(name) for name, each in cut.items()}
@@ -73,7 +70,7 @@ def table_bins(frame: DataFrame, rules: Mapping[str, Rule], epsilon: float | Non
         kernel = partial(_cell_counts, places=places, points=list(points.values()), rules=list(cut.values()))
         counts = feature_blocks(frame).mapValues(kernel).reduce(operator.add)
         for of_column, (name, each) in zip(counts, cut.items()):
-            chosen = private_quantiles(of_column, each.quantiles, epsilon / len(cut), rng)
+            chosen = private_quantiles(of_column, each.quantiles, epsilon / len(cut))
             found[name] = quantile_bins(name, points[name][chosen].tolist(), special=each.special)
     return TableBins(
         tuple(found[name] if isinstance(each, QuantileBins) else each.named(name) for name, each in rules.items())

@@ -223,8 +223,7 @@ def training_terms(
 ) -> TrainingTerms:
     """At the guest: the terms of a training, on labels of this epsilon (nats; infinity for public ones).
 
-    Raises:
-        ValueError: too few rows, or an optimiser under which the loss could leave its bounds.
+    ValueError for too few rows, or an optimiser under which the loss could leave its bounds.
     """
     check_batches(table.rows, descent.batch_size, max(table.features))
     terms = TrainingTerms(

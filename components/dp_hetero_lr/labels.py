@@ -128,10 +128,11 @@ class Relabelling:
 def equivalent_epsilon(privacy: LabelPrivacy, labels: np.ndarray) -> float:
     """Epsilon (nats) of flips that leave as much noise per signal as the labels have, for `default_optimizer`.
 
-    For flips and public labels it is theirs; true labels, whose sums have the noise, are exact ones. Numbers with noise of variance s around labels of variance v, half of which
-    features explain as that rule assumes, have residuals of v / 2 + s over a signal of v / 2: the best ridge penalty is
-    1 + 2 s / v times that of exact labels, where flips have 1 / tanh^2(epsilon / 2) times it. Both variances follow from
-    the noisy labels and the public law, so that this costs no privacy; hosts accept the default penalty of any epsilon.
+    For flips and public labels it is theirs; true labels, whose sums have the noise, are exact ones. Numbers with noise of
+    variance s around labels of variance v, half of which features explain as that rule assumes, have residuals of v / 2 + s
+    over a signal of v / 2: the best ridge penalty is 1 + 2 s / v times that of exact labels, where flips have
+    1 / tanh^2(epsilon / 2) times it. Both variances follow from the noisy labels and the public law, so that this costs no
+    privacy; hosts accept the default penalty of any epsilon.
     """
     flips = privacy.flips
     if privacy.delta:

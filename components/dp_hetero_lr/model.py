@@ -82,7 +82,6 @@ class PartyModel:
 
     @property
     def features(self) -> int:
-        """Of this party, the intercept among them."""
         return len(self.header) + int(self.fit_intercept)
 
     def learning_rates(self) -> list[float]:
@@ -185,7 +184,6 @@ def estimators_of(document: Document) -> list[Document]:
 
 
 def header_of(document: Document) -> list[str]:
-    """The columns that the party's weights multiply."""
     return estimators_of(document)[0]["header"]
 
 
@@ -210,7 +208,6 @@ def columns_of(document: Document) -> list[np.ndarray]:
 
 
 def check_header(header: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse a model that was trained on other columns."""
     if list(header) != list(columns):
         raise Refusal("The table's columns must be those of the model in their order.")
 
@@ -252,7 +249,6 @@ def note_loss(ctx: Context, model: PartyModel, epoch: int, loss: float) -> None:
 
 
 def guest_summary(model: PartyModel, privacy: LabelPrivacy, flipback_mode: str) -> Document:
-    """The one-record table that FATE-Board draws for the guest."""
     binomial = model.settings.family == "binomial"
     return {
         "mechanism": _mechanism(privacy),
@@ -319,7 +315,6 @@ def _flip_probability(privacy: LabelPrivacy) -> float | str:
 
 
 def host_summary(model: PartyModel, release: CountedScores) -> Document:
-    """The one-record table that FATE-Board draws for a host."""
     return {
         "features": model.features,
         "fingerprint of all data parties' keys": model.keys_fingerprint,

@@ -1,8 +1,9 @@
 """Noise on second moments: one party's part in it, and the solver that trains with it.
 
 Rows are clipped, noise is added once to the statistics, before anything is computed from them, and weights are mapped
-back. Noise of kind label is the guest's alone, and on X^T t alone; hosts clip their rows for it and add nothing. Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find
-the scales of each party's features, which stay with that party.
+back. Noise of kind label is the guest's alone, and on X^T t alone; hosts clip their rows for it and add nothing.
+Adaptive noise takes two fits. Each has noise of its own, and its own cross products; the first one serves to find the
+scales of each party's features, which stay with that party.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from fate_dp.privacy.mechanisms import second_moments
 from fate_dp.privacy.mechanisms.label_moments import LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise, RowBounds
 
-from ..common.charges import Charges
-from ..common.federation import Context, Document, data_parties, others, own_party
+from ..common.charges import Charges, observers_of
+from ..common.federation import Context, Document, data_parties, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal
 from ..common.vocabulary import ADAPTIVE, LABEL, NONE, RECORD
@@ -57,8 +58,7 @@ CONTRIBUTIONS = "contributions"
 def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], rows: int) -> NoiseTerms | None:
     """At the guest: the terms of noise from its own part and those of all hosts, in the order of their columns.
 
-    Raises:
-        ValueError: parties disagree, none of them adds noise, or sums with so much noise would not fit their masks.
+    ValueError where parties disagree, none adds noise, or sums with so much noise would not fit their masks.
     """
     kind, *of_hosts = (part.kind if part else NONE for part in (own, *hosts.values()))
     for name, of_host in zip(hosts, of_hosts):
@@ -82,7 +82,6 @@ def noise_terms(own: PartyNoise | None, hosts: dict[str, PartyNoise | None], row
 
 
 def as_asked(kind: str) -> str:
-    """The parameters that make noise of this kind."""
     return kind if kind in (NONE, LABEL) else f"{RECORD} with noise_spread {kind}"
 
 
@@ -105,12 +104,8 @@ def check_own_part(noise: NoiseTerms | None, own: PartyNoise | None, position: i
 class OwnNoise:
     """Of a party that may add noise or none; without an epsilon its rows are clipped, and nothing is promised.
 
-    Attributes:
-        kind: uniform, adaptive or label.
-        epsilon, delta: the party's own (nats); epsilon None for no noise.
-        position: among the data parties, the guest first.
-        observers: roles of all who learn what is computed from the noisy moments.
-        drawn: for every fit the noise, secret; filled by `charge`.
+    ``epsilon`` (nats) and ``delta`` are the party's own, ``position`` is its place among the data parties, the guest
+    first, and `charge` fills ``drawn`` with the secret noise of every fit.
     """
 
     kind: str
@@ -138,7 +133,7 @@ class OwnNoise:
             settings.delta,
             RowBounds(features, radius, intercept, NOISE_TARGET if has_target else 0.0),
             data_parties(ctx).index(own_party(ctx)),
-            tuple(sorted({party.role for party in others(ctx)} | {"model"})),
+            observers_of(ctx),
             frame.shape[0],
             Charges(ctx, frame, REFUSAL_OF_LABELS, label_source=settings.label_source)
             if on_labels and has_target
@@ -150,12 +145,10 @@ class OwnNoise:
 
     @property
     def part(self) -> PartyNoise:
-        """What all parties must know."""
         return PartyNoise(self.kind, **asdict(self.bounds), multipliers=self._multipliers())
 
     @property
     def unit(self) -> str:
-        """Whose data the noise protects."""
         return LABEL if self.kind == LABEL else RECORD
 
     def planned_events(self) -> list[tuple[str, Event]]:

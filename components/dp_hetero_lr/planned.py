@@ -15,7 +15,7 @@ from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.parameters import parameters_of
 from ..common.preflight import Refusal
-from ..common.vocabulary import LABEL, NONE, refuse_old_names
+from ..common.vocabulary import LABEL, refuse_old_names
 from ..protocols.optimizers import batch_bounds
 from ..protocols.training_terms import BINARY, models_of
 from . import settings as declared
@@ -50,10 +50,6 @@ class PlannedTraining:
         given = {name: value for name, value in self.task.parameters.items() if name in known and value is not None}
         checked: Any = {name: known[name].check(value) for name, value in given.items()}
         return TrainSettings(**checked)
-
-    @property
-    def has_noise(self) -> bool:
-        return self.settings.privacy != NONE
 
     def check(self, flip: PlannedTask, classes: tuple[float, ...] | None) -> None:
         """Refuse what cannot succeed whatever the tables hold; ``classes`` are None where the flip makes numbers noisy."""

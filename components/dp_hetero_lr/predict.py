@@ -20,22 +20,13 @@ from fate_dp.crypto.paillier import PrivateKey, PublicKey, generate_keypair
 from fate_dp.crypto.slots import MAGNITUDE_BITS
 from fate_dp.privacy.ledger.database import WEIGHTS
 
+from ..common import frames
 from ..common.charges import JobReference, PartyHome, columns_name, home_of, job_of
 from ..common.federation import Context, Document, check_roles, name_of
-from ..common.frames import (
-    ANY_UNIT,
-    TEST_SET,
-    DataFrame,
-    Table,
-    alignment_digest,
-    check_aligned,
-    check_features,
-    refuse_label,
-    require_rows,
-)
+from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records, remember_scores
-from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
+from ..protocols.prediction_frames import check_true_labels, prediction_frame, require_table, show_scored
 from ..protocols.score_counts import CountedScores
 from .agreement import Facts
 from .model import check_header, columns_of, has_intercept, header_of, units_of
@@ -67,11 +58,11 @@ class ScoringGuestPreflight(Preflight):
         return {}
 
     def check_rows(self) -> None:
-        require_table(self.frame)
+        require_table(self.frame, "encrypted")
         check_scored_rows(self.frame, header_of(self.document), units_of(self.document))
 
     def commit(self, hosts: Facts) -> Document:
-        check_aligned(self.frame, hosts)
+        frames.check_aligned(self.frame, hosts)
         self.check_models(hosts)
         return {}
 
@@ -98,8 +89,8 @@ class ScoringHostPreflight(Preflight):
     release: ScoreRelease = field(init=False)
 
     def check(self) -> Document:
-        require_table(self.frame)
-        refuse_label(self.frame)
+        require_table(self.frame, "encrypted")
+        frames.refuse_label(self.frame)
         units = units_of(self.document)
         check_scored_rows(self.frame, header_of(self.document), units)
         shown = ScoreRelease.of(home_of(self.ctx), job_of(self.ctx), self.frame)
@@ -107,7 +98,7 @@ class ScoringHostPreflight(Preflight):
         if self.document["meta"].get("few_valued") and not release.home.policy.consents_to_few_values(release.dataset):
             raise Refusal(refusal("The host"))
         release.check(self.frame, self.columns)
-        return {"digest": alignment_digest(self.frame), "models": len(self.columns)}
+        return {"digest": frames.alignment_digest(self.frame), "models": len(self.columns)}
 
 
 def predict_guest(ctx: Context, settings: PredictSettings, document: Document, frame: DataFrame) -> DataFrame:
@@ -138,15 +129,9 @@ def predict_arbiter(ctx: Context) -> None:
     Preflight(ctx).agree()
 
 
-def require_table(frame: DataFrame) -> None:
-    """FATE takes test_data as optional, since scoring encrypted needs none at the hosts."""
-    if frame is None:
-        raise Refusal("The task has no test_data at this party; only with scoring encrypted, a host needs none.")
-
-
 def check_scored_rows(frame: DataFrame, header: Sequence[str], units: Units) -> None:
     """Rows to be scored need the model's columns and sound values; a constant column is no harm here."""
-    require_rows(frame)
+    frames.require_rows(frame)
     check_header(header, frame.schema.columns)
     units.check(frame)
 
@@ -185,11 +170,7 @@ class AskedRows(CountedScores):
         return cls(home, job, dataset, home.policy.score_cap(dataset, len(header), home.ledger.related(dataset)))
 
     def record(self, rows: int) -> None:
-        """Count ``rows`` before they are scored.
-
-        Raises:
-            LedgerError: beyond the cap, where another job took what was left; what was counted stays counted.
-        """
+        """Count ``rows`` before they are scored; LedgerError beyond the cap, where what was counted stays counted."""
         self.check_cap(rows)
         for _ in range(rows):
             self.count(secrets.token_hex(16), PURPOSE, rows=1)
@@ -212,7 +193,7 @@ class EncryptedGuest(ScoringGuestPreflight):
         missing = next((name for name in header_of(self.document) if name not in names), None)
         if missing is not None:
             raise ValueError(f"The table lacks the column {missing!r} of the guest's own model.")
-        check_features(self.frame, scale=ANY_UNIT)
+        frames.check_features(self.frame, scale=frames.ANY_UNIT)
         units_of(self.document).check(self.frame[header_of(self.document)])
 
     def commit(self, hosts: Facts) -> Document:
@@ -270,10 +251,11 @@ def predict_guest_encrypted(ctx: Context, settings: PredictSettings, document: D
     tables = {name: _in_messages(frame[columns], checks.units[name]) for name, columns in checks.columns.items()}
     hosts_parts = _ask_hosts(ctx.sub_ctx("predict"), tables, frame.shape[0], len(weights), key_length)
     rows = prepare_rows(frame[header_of(document)], units_of(document), fit_intercept=has_intercept(document))
-    joint = [
-        rows.mapValues(partial(_joint_scores, weights=of_model, hosts_part=hosts_part))
-        for of_model, hosts_part in zip(weights, hosts_parts)
-    ]
+
+    def joint_scores(of_model: np.ndarray, hosts_part: np.ndarray) -> Table:
+        return rows.mapValues(lambda block: block.scores(of_model) + block.part_of(hosts_part))
+
+    joint = list(map(joint_scores, weights, hosts_parts))
     scored = prediction_frame(frame, joint, document, TEST_SET)
     show_scored(ctx, scored, document, checks.labels, settings.true_labels)
     return scored
@@ -354,8 +336,7 @@ def _answer_guest(ctx: Context, columns: Sequence[np.ndarray], rows: int, units:
     for of_model, weights in zip(contexts_of_models(ctx, len(columns)), columns):
         constant = -float(weights @ (units.centre / units.scale))
         answer = partial(score_queries, weights=weights, public_key=public_key, intercept=constant)
-        answers = queries.mapValues(answer)
-        of_model.guest.put("answers", answers)
+        of_model.guest.put("answers", queries.mapValues(answer))
 
 
 def _opened(answers: Table, rows: int, private_key: PrivateKey) -> np.ndarray:
@@ -381,7 +362,3 @@ def _cut(blocks: Iterable[tuple[object, Block]]) -> Iterator[tuple[int, list[tup
 def _put_together(pieces: list[tuple[int, np.ndarray]]) -> np.ndarray:
     ordered = [features for _, features in sorted(pieces, key=operator.itemgetter(0))]
     return np.vstack(ordered) * UNIT
-
-
-def _joint_scores(block: Block, weights: np.ndarray, hosts_part: np.ndarray) -> np.ndarray:
-    return block.scores(weights) + block.part_of(hosts_part)

@@ -73,15 +73,10 @@ def _draws(features: np.ndarray, key: bytes) -> np.ndarray:
 
 def joint_score_blocks(ctx: Context, rows: Table, weights: np.ndarray, step: float) -> Table:
     """At the guest: table of joint scores z (float64 arrays), each host's part a multiple of ``step``."""
-    add = partial(_add, step=step)
     total = rows.mapValues(methodcaller("scores", weights))
     for part in ctx.hosts.get("scores"):
-        total = total.join(part, add)
+        total = total.join(part, lambda own, received: own + decoded_scores(received, len(own), step))
     return total
-
-
-def _add(own: np.ndarray, received: object, step: float) -> np.ndarray:
-    return own + decoded_scores(received, len(own), step)
 
 
 def contexts_of_models(ctx: Context, models: int) -> list[Context]:
@@ -102,7 +97,8 @@ class ScoreRelease(CountedScores):
     """A host's consent to show the guest its part of the scores of one table.
 
     A release is known by the weights *and* the rows: the same weights on features that a job has rescaled in between
-    are other equations, and so are they in other ``units``. ``losses`` is its consent to show losses of trainings on the table, None where noise protects it.
+    are other equations, and so are they in other ``units``. ``losses`` is its consent to show losses of trainings on the
+    table, None where noise protects it.
     """
 
     rows: int
@@ -167,7 +163,6 @@ class ScoreRelease(CountedScores):
         return SHOWN
 
     def _new(self, columns: Sequence[np.ndarray]) -> int:
-        """How many of these models' scores would count as new releases."""
         return sum(map(self.is_new, set(map(self._digest, columns))))
 
     def _digest(self, weights: np.ndarray) -> str:

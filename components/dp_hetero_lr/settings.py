@@ -270,7 +270,6 @@ class TrainSettings:
         return self.solver or (PER_EPOCH if blocker else CROSS_PRODUCT)
 
     def resolved(self) -> dict[str, str]:
-        """Settings that follow from others where nobody gives them."""
         return {"solver": self.resolved_solver()}
 
     def descent(self) -> Descent:

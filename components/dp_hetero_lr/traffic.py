@@ -41,9 +41,7 @@ class Traffic:
 def traffic(rows: int, features: tuple[int, int], settings: TrainSettings, flipback: bool = False) -> Traffic:
     """Traffic of all epochs of ``settings`` on standardised features, all rows in one batch.
 
-    Args:
-        features: of guest and host, the guest's intercept not among them.
-        flipback: the rounds of flipback that the settings plan, their scores and new targets included; without it none.
+    ``features`` are of guest and host, without the guest's intercept; with ``flipback`` the planned rounds of it count.
     """
     epochs, key_length = settings.epochs, settings.he_param["key_length"]
     planned = settings.flipback.planned_epochs(epochs) if flipback else []

@@ -22,15 +22,9 @@ from ..common.frames import TRAIN_SET, VALIDATE_SET, DataFrame, Table, alignment
 from ..common.preflight import Preflight, Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from ..common.vocabulary import LABEL, NONE, RECORD
+from ..protocols import prediction_frames
 from ..protocols.folds import folds_of
-from ..protocols.prediction_frames import (
-    FOLD_ROWS,
-    TRAINING_ROWS,
-    VALIDATION_ROWS,
-    figures,
-    fitted_to,
-    prediction_frame,
-)
+from ..protocols.prediction_frames import FOLD_ROWS, TRAINING_ROWS, VALIDATION_ROWS
 from ..protocols.score_counts import NOT_SHOWN, remember_training
 from ..protocols.training_terms import Descent, PartyNoise, TrainingTerms, models_of
 from . import agreement
@@ -48,8 +42,6 @@ from .settings import TrainSettings
 logger = logging.getLogger(__name__)
 
 SCORES_OF_TRAINING, SCORES_OF_VALIDATION = f"joint scores of {TRAINING_ROWS}", f"joint scores of {VALIDATION_ROWS}"
-
-
 Solver = CrossProduct | PerEpoch | Noised
 """How a training is encrypted: what each role does, in step with the others."""
 
@@ -70,14 +62,7 @@ def checked_descent(ctx: Context, settings: TrainSettings) -> Descent:
 
 @dataclass
 class HeteroPreflight(Preflight):
-    """What guest and hosts check alike, and keep.
-
-    Attributes:
-        units: what the party counts its columns in, see `units_to_train_in`.
-        rows: blocks of the training table.
-        noise: the party's own, None without.
-        bits: of its columns, see `size_bits`.
-    """
+    """What guest and hosts check alike, and keep; for ``units`` see `units_to_train_in`, for ``bits`` `size_bits`."""
 
     settings: TrainSettings
     train_data: DataFrame
@@ -108,7 +93,6 @@ class HeteroPreflight(Preflight):
         self.bits = 0 if self.noise else agreement.size_bits(self.descent, self.rows, frame)
 
     def start_model(self, terms: TrainingTerms, fit_intercept: bool) -> PartyModel:
-        """A fresh model, or one that goes on from ``warm_start``."""
         if self.warm_start is not None:
             return PartyModel.from_json(self.warm_start, self.settings, terms)
         return fresh_model(self.ctx, self.settings, terms, self.train_data, fit_intercept, self.units)
@@ -116,12 +100,7 @@ class HeteroPreflight(Preflight):
 
 @dataclass
 class HeteroGuestPreflight(HeteroPreflight):
-    """The guest's checks.
-
-    Attributes:
-        validation: what is known of the labels of the validation rows.
-        told: what the summary says of flipback that was left out.
-    """
+    """The guest's checks; ``validation`` is what is known of the labels of those rows, ``told`` of flipback left out."""
 
     privacy: LabelPrivacy = field(init=False)
     validation: LabelPrivacy | None = field(init=False)
@@ -257,26 +236,25 @@ def train_guest(
     scored: list[DataFrame] = []
 
     def show(stage: str, rows: str, frame: DataFrame, dataset_type: str) -> DataFrame | None:
-        """The scored frame; None where a host shows no scores."""
         of_stage = ctx.sub_ctx(stage)
         refused = ask_consent(of_stage, rows)
         told[f"joint scores of {rows}"] = refused or SHOWN
         if refused:
             return None
         scores = ask_scores(of_stage, frame, document, settings.score_step)
-        scored.append(prediction_frame(frame, scores, document, dataset_type))
+        scored.append(prediction_frames.prediction_frame(frame, scores, document, dataset_type))
         return scored[-1]
 
     if settings.train_scores:
         training = show("predict", TRAINING_ROWS, train_data, TRAIN_SET)
         if training is not None:
             provenance.remember_scores(checks.home, training, document)
-            fitted = fitted_to(terms, mode, warm_start)
-            shown.update(figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
+            fitted = prediction_frames.fitted_to(terms, mode, warm_start)
+            shown.update(prediction_frames.figures(TRAINING_ROWS, training, document, checks.privacy, fitted=fitted))
     if validate_data is not None:
         validation = show("validate_predict", VALIDATION_ROWS, validate_data, VALIDATE_SET)
         if validation is not None:
-            shown.update(figures(VALIDATION_ROWS, validation, document, checks.validation))
+            shown.update(prediction_frames.figures(VALIDATION_ROWS, validation, document, checks.validation))
     show_summary(ctx, {**guest_summary(model, privacy, mode), **checks.told, **told, **shown})
     return document, Frame.vstack(scored) if len(scored) > 1 else next(iter(scored), None)
 
@@ -288,7 +266,6 @@ def train_host(
     validate_data: DataFrame | None,
     warm_start: Document | None,
 ) -> Document:
-    """Returns the host's JSON model."""
     checks = HeteroHostPreflight(ctx, settings, train_data, validate_data, warm_start)
     terms, release = checks.accept(checks.agree()), checks.release
     model = checks.start_model(terms, fit_intercept=False)
@@ -421,9 +398,9 @@ def validate_guest(ctx: Context, settings: TrainSettings, folds: Document, cv_da
         chosen_solver(terms).train_guest(fold_ctx.sub_ctx("train"), rows, model, relabelling)
         document = model.to_json(privacy.to_json(relabelling.mode_that_ran))
         scores = ask_scores(fold_ctx.sub_ctx("predict"), held_out, document, settings.score_step)
-        scored = prediction_frame(held_out, scores, document, VALIDATE_SET)
+        scored = prediction_frames.prediction_frame(held_out, scores, document, VALIDATE_SET)
         summary = guest_summary(model, privacy, relabelling.mode_that_ran)
-        show_summary(fold_ctx, {**summary, **figures(FOLD_ROWS, scored, document, privacy)})
+        show_summary(fold_ctx, {**summary, **prediction_frames.figures(FOLD_ROWS, scored, document, privacy)})
         yield scored
 
 
@@ -447,7 +424,6 @@ def validate_host(ctx: Context, settings: TrainSettings, folds: Document, cv_dat
 
 
 def validate_arbiter(ctx: Context, settings: TrainSettings, folds: Document) -> None:
-    """Serve every fold's training."""
     descent = checked_descent(ctx, settings)
     Preflight(ctx).agree()
     for fold_ctx, _ in ctx.on_cross_validations.ctxs_zip(range(folds["n_splits"])):

@@ -11,20 +11,11 @@ from fate_dp.privacy.bins import TableBins
 
 from ..common.charges import Charges
 from ..common.federation import Context, Document, Federation, PartyId, own_party, require
-from ..common.frames import DataFrame, require_numeric
+from ..common.frames import DataFrame, feature_names, require_numeric
 from ..common.preflight import Preflight, Refusal, about_settings
+from ..protocols.noisy_rounds import party_tables
 from ..protocols.noisy_rounds.account import OBSERVERS, calibrate_terms, events_of, relations_of
-from ..protocols.noisy_rounds.party_tables import (
-    REFUSAL,
-    ROUNDING,
-    Guarantee,
-    agree_in_two_steps,
-    check_labelled_rows,
-    check_labels,
-    check_parameters,
-    check_same_columns,
-    check_told,
-)
+from ..protocols.noisy_rounds.party_tables import REFUSAL, ROUNDING, Guarantee
 from ..protocols.noisy_rounds.terms import RoundTerms
 from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .boosting import round_terms
@@ -74,7 +65,7 @@ class TreesDataAgreement(TreesAgreement):
 def agree_on_terms(ctx: Context, given: Mapping[str, object], frame: DataFrame | None) -> TreesAgreement:
     """This party's view of what was agreed on, a `TreesDataAgreement` where it has data."""
     tables = TreesTables(ctx.sub_ctx("tables"), given, frame)
-    return agree_in_two_steps(tables, lambda agreed: TreesConsent(ctx.sub_ctx("terms"), tables, agreed))
+    return party_tables.agree_in_two_steps(tables, lambda agreed: TreesConsent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass
@@ -93,18 +84,18 @@ class TreesTables(Preflight):
             self.federation = federation_of(self.ctx.federation.parties)
         if own_party(self.ctx) == self.federation.server:
             return {}
-        frame = check_labelled_rows(self.frame, settings.records, "the arbiter")
-        self.columns = frame.schema.columns.to_list()
-        if not self.columns:
-            raise Refusal("The table has no feature columns; each data party needs at least one.")
+        frame = party_tables.check_labelled_rows(self.frame, settings.records, "the arbiter")
+        self.columns = feature_names(frame)
         require_numeric(frame, NOT_NUMERIC)
-        check_labels(frame, CLASSES)
+        party_tables.check_labels(frame, CLASSES)
         return {"columns": self.columns}
 
     @about_settings()
     def commit(self, hosts: dict[str, Document]) -> Document:
         settings, names = self.settings, self.federation.names
-        check_same_columns({name: self.columns if name == names[0] else hosts[name]["columns"] for name in names})
+        party_tables.check_same_columns(
+            {name: self.columns if name == names[0] else hosts[name]["columns"] for name in names}
+        )
         settings.bins_of(self.columns)
         terms = round_terms(settings, len(names))
         if settings.epsilon is not None:
@@ -127,15 +118,15 @@ class TreesConsent(Preflight):
 
     def check(self) -> Document:
         settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
-        check_parameters(settings.to_json(), agreed["parameters"])
+        party_tables.check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, len(federation.data)).with_noise(agreed["noise_multiplier"])
         bins, guarantee = settings.bins_of(agreed["columns"]), guarantee_of(terms, settings.relation)
-        check_told({"promise": guarantee.to_json()}, agreed)
+        party_tables.check_told({"promise": guarantee.to_json()}, agreed)
         if own_party(self.ctx) == federation.server:
             self.agreement = TreesAgreement(settings, federation, terms, guarantee.to_json(), bins)
             return {}
         check_promise(settings, terms, guarantee)
-        check_told({"columns": self.tables.columns}, agreed)
+        party_tables.check_told({"columns": self.tables.columns}, agreed)
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)
         charges.check(events_of(terms, settings.relation))
         self.agreement = TreesDataAgreement(settings, federation, terms, guarantee.to_json(), bins, charges)

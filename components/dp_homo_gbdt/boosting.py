@@ -75,7 +75,6 @@ class Server:
         self.batches: list[GrownBatch] = []
 
     def draw(self) -> Batch:
-        """The splits of the next round, whether or not the one before gave a step."""
         return self._growth.draw(self._settings.trees_of_round, self._settings.depth)
 
     def grow(self, splits: Batch, mean: NoisyMean, arrived: int, round_number: int) -> GrownBatch:

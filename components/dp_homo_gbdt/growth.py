@@ -67,7 +67,6 @@ class Growth:
         return alike if not weights.any() else EXPLORED * alike + (1 - EXPLORED) * weights / weights.sum()
 
     def draw(self, trees: int, depth: int) -> Batch:
-        """The splits of the next batch."""
         shape = (trees, 2**depth - 1)
         columns = self.generator.choice(len(self.asked), size=shape, p=self.probabilities())
         right = np.zeros((*shape, max(column.count for column in self.bins.columns)), dtype=bool)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,9 @@ from scipy.special import expit
 
 from fate_dp.privacy.bins import TableBins
 
+from ..common import frames
 from ..common.federation import Context
-from ..common.frames import (
-    TEST_SET,
-    DataFrame,
-    feature_blocks,
-    prediction_frame_of,
-    require_numeric,
-    require_rows,
-    scored_by_one,
-)
+from ..common.frames import TEST_SET, DataFrame
 from ..common.preflight import Refusal
 from ..protocols.noisy_rounds.party_tables import promised_facts
 from .agreement import NOT_NUMERIC, TreesAgreement
@@ -99,22 +91,18 @@ def model_of(document: dict) -> tuple[TableBins, list[GrownBatch]]:
 def predict_party(ctx: Context, document: dict, frame: DataFrame) -> DataFrame:
     """The prediction frame of a party's own test table, in FATE's format; no message, no cost."""
     bins, _ = model_of(document)
-    require_rows(frame)
+    frames.require_rows(frame)
     if tuple(frame.schema.columns) != bins.names:
         raise Refusal("The table's columns must be those of the model in their order.")
-    require_numeric(frame, NOT_NUMERIC)
+    frames.require_numeric(frame, NOT_NUMERIC)
     return prediction_frame(frame, document, TEST_SET)
 
 
 def prediction_frame(frame: DataFrame, document: dict, dataset_type: str) -> DataFrame:
     """label (if any), predict_score, predict_result, predict_detail, type: as FATE's Evaluation takes them."""
-    bins, batches = model_of(document)
-    score = partial(_scored, bins=bins, batches=batches, threshold=document["meta"]["threshold"])
-    return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
+    (bins, batches), threshold = model_of(document), document["meta"]["threshold"]
 
+    def scored(features: np.ndarray) -> tuple[list, list, list]:
+        return frames.scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
 
-def _scored(
-    features: np.ndarray, bins: TableBins, batches: Sequence[GrownBatch], threshold: float
-) -> tuple[list, list, list]:
-    """Scores, results and details of a block: three lists."""
-    return scored_by_one(expit(scores_of(batches, bins.codes(features))), threshold)
+    return frames.prediction_frame_of(frame, frames.feature_blocks(frame).mapValues(scored), dataset_type)

@@ -46,9 +46,9 @@ def other_columns(value: Any) -> dict[str, object]:
     return dict(value)
 
 
-def normal_cuts(bins: int = NORMAL_BINS) -> list[float]:
+def normal_cuts() -> list[float]:
     """Quantiles of a standard normal, which read no record: cut points of columns in units of standard deviations."""
-    return [NormalDist().inv_cdf(part / bins) for part in range(1, bins)]
+    return [NormalDist().inv_cdf(part / NORMAL_BINS) for part in range(1, NORMAL_BINS)]
 
 
 @dataclass(frozen=True, kw_only=True)

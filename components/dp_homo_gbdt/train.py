@@ -22,21 +22,10 @@ from fate_dp.privacy.noise.stream import open_stream
 from ..common.federation import Context, Document, own_party, party_of
 from ..common.frames import TRAIN_SET, DataFrame, feature_blocks, label_blocks
 from ..common.preflight import show_summary
+from ..protocols.noisy_rounds import training
 from ..protocols.noisy_rounds.account import round_event
 from ..protocols.noisy_rounds.contribution import Contribution
-from ..protocols.noisy_rounds.training import (
-    ROUND,
-    RoundsRun,
-    charge,
-    end_rounds,
-    keyed_aggregation,
-    mean_of_round,
-    outcome_of,
-    send_charged,
-    tell,
-    unless_it_fails,
-    without_model,
-)
+from ..protocols.noisy_rounds.training import RoundsRun
 from .agreement import TreesAgreement, TreesDataAgreement, agree_on_terms
 from .boosting import GrownBatch, Server, contribution
 from .model import prediction_frame, summary_of, to_json
@@ -60,16 +49,16 @@ def serve(ctx: Context, agreement: TreesAgreement) -> TreesCourse:
     """All rounds at the arbiter, which holds no record and sees no single sum but with its noise."""
     settings, terms, federation, course = agreement.settings, agreement.terms, agreement.federation, TreesCourse()
     server = Server(settings, terms, agreement.bins)
-    aggregation = keyed_aggregation(ctx, terms, federation)
+    aggregation = training.keyed_aggregation(ctx, terms, federation)
     grown: GrownBatch | None = None
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         splits = server.draw()
         state = {"grown": _wire(grown), "splits": asdict(splits), "clip": terms.clip_of(number)}
-        tell(round_ctx, federation, ROUND, state)
-        mean, parties = mean_of_round(round_ctx, aggregation, number, terms.clip_of(number), course)
+        training.tell(round_ctx, federation, training.ROUND, state)
+        mean, parties = training.mean_of_round(round_ctx, aggregation, number, terms.clip_of(number), course)
         grown = None if mean is None else server.grow(splits, mean, parties, number)
     course.importance = server.importance
-    end_rounds(ctx, federation, course, {"grown": _wire(grown)})
+    training.end_rounds(ctx, federation, course, {"grown": _wire(grown)})
     return course
 
 
@@ -82,15 +71,15 @@ def take_part(ctx: Context, agreement: TreesDataAgreement, frame: DataFrame) -> 
     """All rounds at a party with records; returns the batches, the same at every data party. See guarantee.yaml."""
     federation, terms = agreement.federation, agreement.terms
     me, server = own_party(ctx), federation.server
-    aggregation = keyed_aggregation(ctx, terms, federation)
+    aggregation = training.keyed_aggregation(ctx, terms, federation)
     member = TreesMember(agreement, frame, federation.data.index(me))
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
-        message = party_of(round_ctx, server).get(ROUND)
+        message = party_of(round_ctx, server).get(training.ROUND)
         logger.info("round %d of %d begins", number + 1, terms.rounds)
         member.add(message["grown"])
         share = member.contribution(message["splits"], number)
-        send_charged(round_ctx, aggregation, share, agreement.charges, partial(member.charge_round, number))
-    outcome = outcome_of(ctx, server)
+        training.send_charged(round_ctx, aggregation, share, agreement.charges, partial(member.charge_round, number))
+    outcome = training.outcome_of(ctx, server)
     member.add(outcome.pop("grown"))
     return member.batches, TreesCourse(**outcome)
 
@@ -115,10 +104,8 @@ class TreesMember:
     def contribution(self, splits: Document, number: int) -> Contribution | None:
         """Of a round, or None where it failed."""
         self._splits = Batch(**splits)
-        return unless_it_fails(
-            lambda: contribution(self.sums(number), self._terms, self._position, number, self._stream),
-            f"round {number}",
-        )
+        given = self._terms, self._position, number, self._stream
+        return training.unless_it_fails(lambda: contribution(self.sums(number), *given), f"round {number}")
 
     def sums(self, number: int) -> ClippedSum:
         """Sums by leaf of all rows, without noise: private."""
@@ -133,9 +120,8 @@ class TreesMember:
         return ClippedSum(self._rows.mapValues(of_block).reduce(operator.add), grid_for(clip), clip)
 
     def charge_round(self, number: int) -> bool:
-        """Whether the ledger holds this round now."""
         events = [(round_event(self._terms, self._agreement.settings.relation), 1)]
-        return charge(self._agreement.charges, events, f"dp_homo_gbdt, aggregation {self._terms.aggregation}")
+        return training.charge(self._agreement.charges, events, f"dp_homo_gbdt, aggregation {self._terms.aggregation}")
 
 
 def _prepared(features: np.ndarray, labels: np.ndarray, bins: TableBins) -> Block:
@@ -159,4 +145,4 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
         return document, prediction_frame(frame, document, TRAIN_SET)
     course = serve(ctx, agreement)
     show_summary(ctx, summary_of(agreement, course.to_json()))
-    return without_model("arbiter", {**agreement.promise, **course.to_json()}), None
+    return training.without_model("arbiter", {**agreement.promise, **course.to_json()}), None

@@ -44,9 +44,8 @@ Integers = NDArray[np.int64]
 class Batch:
     """The splits of trees that are grown together; public.
 
-    Attributes:
-        columns: int64 (trees, nodes), the column that each node asks for.
-        right: bool (trees, nodes, bins), which of the column's bins go right.
+    ``columns``, int64 (trees, nodes), are what each node asks for; ``right``, bool (trees, nodes, bins), which bins go
+    right.
     """
 
     columns: Integers
@@ -112,9 +111,7 @@ def record_steps(scores: Floats, labels: Floats, weight: float, bound: float, gr
 def leaf_steps(batch: Batch, codes: Integers, labels: Floats, scores: Floats, clip: float, weight: float) -> Integers:
     """int64 (2 trees leaves,): sums of g by leaf of all trees, then those of w h; private until noise is added.
 
-    Args:
-        clip: of a record's part of all sums; each tree's share of it is clip / sqrt(trees).
-        weight: w.
+    ``clip`` is of a record's part of all sums; each tree's share of it is clip / sqrt(trees). ``weight`` is w.
     """
     total = np.zeros((2, batch.trees, batch.leaves), dtype=np.int64)
     grid, bound = grid_for(clip), clip / math.sqrt(batch.trees)

@@ -15,7 +15,7 @@ import numpy as np
 
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.adaptive_scales import contributions_event, release_contributions
-from fate_dp.privacy.events import Event, PureDP, Release, clips_moved
+from fate_dp.privacy.events import Event, PureDP, clips_moved
 
 from ..common.preflight import Refusal
 from ..common.vocabulary import ADAPTIVE
@@ -54,7 +54,11 @@ class ContributionStep:
         """What a party sends: (G,), in ``secure_sum`` int64 steps for masks only, in ``local`` its noisy float64 part."""
         if self.terms.aggregation == SECURE_SUM:
             return np.asarray(self._sum.share(sums, self.relation, OBSERVERS).value)
-        return np.asarray(self._released(sums).value)
+        # Every party pays on its own records; dividing by those of all parties is post-processing.
+        records, relation = self.terms.records, self.relation
+        return np.asarray(
+            release_contributions(sums, records, self.epsilon, observers=OBSERVERS, relation=relation).value
+        )
 
     def mean(self, messages: list[bytes]) -> np.ndarray:
         """The released mean contributions, float64 (G,), from all parties' messages."""
@@ -69,12 +73,6 @@ class ContributionStep:
     def _sum(self) -> ContributionSum:
         terms, multiplier = self.terms, gaussian_sigma(self.epsilon, self.delta, clips_moved(self.relation))
         return ContributionSum(self.groups, terms.records, terms.clients, terms.max_dropouts, multiplier)
-
-    def _released(self, sums: np.ndarray) -> Release:
-        """Every party pays on its own records; dividing by those of all parties is post-processing."""
-        return release_contributions(
-            sums, self.terms.records, self.epsilon, observers=OBSERVERS, relation=self.relation
-        )
 
 
 def contribution_step(settings: TrainSettings, terms: RoundTerms, groups: int | None) -> ContributionStep | None:

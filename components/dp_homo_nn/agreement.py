@@ -16,15 +16,8 @@ from ..common.frames import DataFrame
 from ..common.preflight import Preflight, Refusal, about_settings
 from ..common.units import Units
 from ..common.vocabulary import ADAPTIVE, RECORD
-from ..protocols.noisy_rounds.party_tables import (
-    REFUSAL,
-    agree_in_two_steps,
-    check_labelled_rows,
-    check_labels,
-    check_parameters,
-    check_same_columns,
-    check_told,
-)
+from ..protocols.noisy_rounds import party_tables
+from ..protocols.noisy_rounds.party_tables import REFUSAL
 from ..protocols.noisy_rounds.training import AgreedTraining, training_federation
 from .adaptive import ContributionStep, contribution_step
 from .models.registry import ModelSource, input_count, spec_of_job
@@ -47,14 +40,16 @@ def federation_of(parties: Iterable[PartyId], settings: TrainSettings) -> Federa
 
 def check_table(frame: DataFrame | None, settings: TrainSettings) -> Units:
     """Rows, labels 0 .. classes - 1 of at least two kinds, sound features; returns the declared units of the columns."""
-    checked = check_labelled_rows(frame, settings.records if settings.privacy == RECORD else None, "the shuffler")
+    checked = party_tables.check_labelled_rows(
+        frame, settings.records if settings.privacy == RECORD else None, "the shuffler"
+    )
     columns = checked.schema.columns.to_list()
     unknown = next((name for name in settings.units or {} if name not in columns), None)
     if unknown is not None:
         raise Refusal.of("units", unknown, "a column of the tables")
     found = Units.declared(settings.units, columns)
     found.check(checked)
-    check_labels(frame, settings.classes)
+    party_tables.check_labels(frame, settings.classes)
     return found
 
 
@@ -70,7 +65,7 @@ def check_module(policy: Policy, name: str) -> None:
 
 def check_alike(facts: Document) -> None:
     """At the guest: {data party: facts}, its own first; columns and model must be the same."""
-    check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})
+    party_tables.check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})
     own, *_ = facts.values()
     for name, theirs in facts.items():
         if theirs["dimension"] != own["dimension"]:
@@ -98,7 +93,7 @@ class HomoNNDataAgreement(HomoNNAgreement):
 def agree_on_terms(ctx: Context, given: Mapping[str, object], frame: DataFrame | None) -> HomoNNAgreement:
     """This party's view of what was agreed on, a `HomoNNDataAgreement` where it has data."""
     tables = HomoNNTables(ctx.sub_ctx("tables"), given, frame)
-    return agree_in_two_steps(tables, lambda agreed: HomoNNConsent(ctx.sub_ctx("terms"), tables, agreed))
+    return party_tables.agree_in_two_steps(tables, lambda agreed: HomoNNConsent(ctx.sub_ctx("terms"), tables, agreed))
 
 
 @dataclass
@@ -180,25 +175,22 @@ class HomoNNConsent(Preflight):
 
     def check(self) -> Document:
         settings, federation, agreed = self.tables.settings, self.tables.federation, self.agreed
-        check_parameters(settings.to_json(), agreed["parameters"])
+        party_tables.check_parameters(settings.to_json(), agreed["parameters"])
         terms = round_terms(settings, federation.ids, agreed["dimension"], agreed["client_records"])
         step = contribution_step(settings, terms, agreed["groups"])
         own = {name: agreed[name] for name in ("own_noise", "own_sampling")}
         noised = replace(terms.with_noise(agreed["noise_multiplier"], agreed["epsilon0"]), **own)
         chosen, terms = settled(settings, noised)
-        source, units, promise = (
-            self.tables.source,
-            self.tables.units,
-            promise_of(settings, terms, step, federation.ids),
-        )
-        check_told({"promise": promise}, agreed)
+        promise = promise_of(settings, terms, step, federation.ids)
+        source, units = self.tables.source, self.tables.units
+        party_tables.check_told({"promise": promise}, agreed)
         if source is None or units is None:
             self.agreement = HomoNNAgreement(chosen, federation, terms, promise, step)
             return {}
         me, facts, records = own_party(self.ctx), self.tables.facts, agreed["client_records"]
         position = federation.data.index(me)
         told = {**agreed, "records": records and records[position]}
-        check_told({name: facts[name] for name in ("dimension", "groups", "records")}, told)
+        party_tables.check_told({name: facts[name] for name in ("dimension", "groups", "records")}, told)
         personal = terms.at(position)
         check_promise(settings, personal, guarantee_of(settings, personal, step), me[1])
         charges = Charges(self.ctx, self.tables.frame, REFUSAL)

@@ -33,7 +33,6 @@ ROWS_PER_PARTITION = 2048
 # Per-record gradients of so many records are in memory at once.
 RECORDS_AT_ONCE = 256
 
-
 Block = tuple[np.ndarray, np.ndarray]
 """(features, labels)."""
 Blocks = Iterable[tuple[Any, Block]]
@@ -90,7 +89,7 @@ class FrameRows:
         self._source, self._key, self._rows = source, os.urandom(KEY_BYTES), frame.shape[0]
         prepared = feature_blocks(frame).join(label_blocks(frame), partial(_prepared, spec=source.spec(), units=units))
         self._blocks = prepared.repartition(max(1, min(prepared.num_partitions, -(-self._rows // ROWS_PER_PARTITION))))
-        self._sizes = sorted(self._blocks.mapValues(_size).collect())
+        self._sizes = sorted(self._blocks.mapValues(lambda block: len(block[1])).collect())
         self._uses, self._orders = 0, SecretOrders(self._rows)
 
     def __len__(self) -> int:
@@ -140,7 +139,6 @@ class FrameRows:
         return self._blocks.applyPartitions(kernel).reduce(operator.add)
 
     def _by_block(self, records: np.ndarray) -> Places:
-        """The blocks of global row numbers."""
         places, start = {}, 0
         for block, size in self._sizes:
             at = np.flatnonzero((records >= start) & (records < start + size))
@@ -152,10 +150,6 @@ class FrameRows:
 
 def _prepared(features: np.ndarray, labels: np.ndarray, spec: ModelSpec, units: Units) -> Block:
     return model_inputs(spec, units.applied(features)), labels.astype(np.int64)
-
-
-def _size(block: Block) -> int:
-    return len(block[1])
 
 
 def _sum_of_sample(blocks: Blocks, steps_of: StepsOf, size: int, coins: Coins) -> np.ndarray:

@@ -21,18 +21,10 @@ from fate_dp.privacy.mechanisms.clipping import MAX_RECORDS, ClippedSum
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..common import parameters as checks
+from . import record_arithmetic
 from .models.spec import dimension, load_flat, trained
 from .pooled_convolution import PooledConvolution
-from .record_arithmetic import (
-    MAX_AT_ONCE,
-    GradientRows,
-    Part,
-    PartsSum,
-    UnsoundArithmetic,
-    one_thread,
-    sigmoid,
-    softmax,
-)
+from .record_arithmetic import MAX_AT_ONCE, GradientRows, Part, PartsSum, UnsoundArithmetic
 from .record_layers import ACTIVATIONS, Layer, layers_in_order, record_layer
 
 # Numbers of the widest layer that are in memory at once.
@@ -76,12 +68,10 @@ class LayeredModule:
         return cls(module, layers, min(most_records, max(MIN_BLOCK, BLOCK_VALUES // widest)))
 
     def load(self) -> None:
-        """Take on the weights that the module has now."""
         for layer in self._layers:
             layer.load()
 
     def is_exact(self) -> bool:
-        """Whether products of the layers' own shapes are the same in another order, as exact ones are."""
         return all(layer.is_exact(self.block) for layer in self._layers)
 
     def outputs(self, features: Tensor) -> Tensor:
@@ -137,9 +127,9 @@ def slopes(outputs: Tensor, labels: Tensor) -> Tensor:
     """
     targets, is_class = _targets(outputs, labels)
     if outputs.shape[1] == 1:
-        found = sigmoid(outputs) - targets.unsqueeze(1)
+        found = record_arithmetic.sigmoid(outputs) - targets.unsqueeze(1)
     else:
-        found = softmax(outputs)
+        found = record_arithmetic.softmax(outputs)
         found -= functional.one_hot(targets, outputs.shape[1])
     found = torch.where(is_class.unsqueeze(1), found, 0.0)
     is_usable = torch.isfinite(outputs).all(1, keepdim=True) & torch.isfinite(found).all(1, keepdim=True)
@@ -203,11 +193,9 @@ class RecordGradients:
     two records, and all calls have the same shapes, in memory that torch aligns to 64 bytes. That a library gives the
     same bits for the same bytes is assumed then. Both are checked on a training's own shapes before it reads a record.
 
-    Args:
-        module: from float32 (n, m) to (n, outputs); a copy of it is used, in evaluation mode. One whose records are not
-            independent is refused.
-        class_factors: public factor of a record's gradient for each class, or None. They come before the clip, so no
-            bound on what a record changes depends on them; a label that is no class number contributes zero then.
+    ``module`` goes from float32 (n, m) to (n, outputs); it is copied, and refused where records are not independent.
+    ``class_factors``, public, multiply a record's gradient by its class before the clip, so that no bound on what a record
+    changes depends on them; a label that is no class number contributes zero then.
     """
 
     def __init__(
@@ -232,16 +220,13 @@ class RecordGradients:
         """Sum of the gradients of records (n, m) at weights (d,), divided by ``scales`` if given, each then clipped.
 
         Exact and in the unit of the clip; its ``sensitivity`` is proved in docs/proofs-dp_homo_nn.md. A record with a NaN
-        or an infinity contributes zero; nothing is refused because of a record's values.
-
-        Args:
-            clip: l2 norm, public, from 1e-150 to 1e150.
-            scales: (d,), positive, public or already released.
+        or an infinity contributes zero; nothing is refused because of a record's values. The ``clip`` is a public l2 norm
+        from 1e-150 to 1e150; ``scales`` are (d,), positive, public or already released.
         """
         total = PartsSum(self.dimension, clip)
         divisors = None if scales is None else self._checked_scales(scales)
         # Blocks fit the cache and are too small for several threads, which would only wait for each other.
-        with one_thread():
+        with record_arithmetic.one_thread():
             for parts in self._blocks(weights, features, labels):
                 if divisors is not None:
                     parts = [part.divided(divisors[part.start : part.start + part.count]) for part in parts]
@@ -272,7 +257,6 @@ class RecordGradients:
             return torch.cat([self._module(block) for block in features.split(OUTPUTS_AT_ONCE)])
 
     def _blocks(self, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> Iterator[list[Part]]:
-        """The parts of the gradients, block by block."""
         records, targets = _checked_records(features, labels)
         self.probe(records.shape[1:])
         self._load(weights)
@@ -304,7 +288,7 @@ class RecordGradients:
         """float64 (n, d): gradients of records that never meet in a call."""
         rows = torch.zeros(len(features), self.dimension, dtype=torch.float64)
         parameters = trained(self._module)
-        with one_thread():
+        with record_arithmetic.one_thread():
             for place in torch.nonzero(usable).flatten().tolist():
                 # A copy, so that every record stands in memory of the same alignment.
                 record, label = features[place : place + 1].clone(), labels[place : place + 1].clone()

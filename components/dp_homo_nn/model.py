@@ -6,7 +6,6 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,6 @@ MECHANISMS = {
     "local": "clipped sums of Poisson samples, discrete Gaussian noise at each party",
     "shuffle": "Duchi's l2 sampler on one clipped gradient per record and epoch, shuffled",
 }
-
-
 MOST_NOISE = 0.5
 """Of which models still told classes apart that differ plainly."""
 
@@ -172,26 +169,15 @@ def prediction_frame(ctx: Context, frame: DataFrame, document: Document, dataset
     The score is P(label 1) of two classes, and the largest probability of more.
     """
     source = ModelSource.of(spec_of(document), document["data"]["estimator"]["loss"], home_of(ctx).policy.model_modules)
-    weights, meta = weights_of(document), document["meta"]
-    units = units_of(document)
-    score = partial(
-        _scored, source=source, units=units, weights=weights, classes=meta["labels"], threshold=meta["threshold"]
-    )
-    return prediction_frame_of(frame, feature_blocks(frame).mapValues(score), dataset_type)
+    weights, units = weights_of(document), units_of(document)
+    classes, threshold = (document["meta"][name] for name in ("labels", "threshold"))
 
+    def scored(features: np.ndarray) -> tuple[list, list, list]:
+        probabilities = source.gradients().scores(weights, model_inputs(source.spec(), units.applied(features)))
+        if len(classes) == 2:
+            scores, results = probabilities[:, 1], probabilities[:, 1] > threshold
+        else:
+            scores, results = probabilities.max(axis=1), probabilities.argmax(axis=1)
+        return with_details(scores, results.astype(int), classes, probabilities)
 
-def _scored(
-    features: np.ndarray,
-    source: ModelSource,
-    units: Units,
-    weights: np.ndarray,
-    classes: Sequence[int],
-    threshold: float,
-) -> tuple[list, list, list]:
-    """Scores, results and details of a block: three lists."""
-    probabilities = source.gradients().scores(weights, model_inputs(source.spec(), units.applied(features)))
-    if len(classes) == 2:
-        scores, results = probabilities[:, 1], probabilities[:, 1] > threshold
-    else:
-        scores, results = probabilities.max(axis=1), probabilities.argmax(axis=1)
-    return with_details(scores, results.astype(int), classes, probabilities)
+    return prediction_frame_of(frame, feature_blocks(frame).mapValues(scored), dataset_type)

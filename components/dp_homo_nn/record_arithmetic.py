@@ -32,11 +32,9 @@ MAX_ARGUMENT = 40.0
 
 @dataclass(frozen=True, eq=False)
 class Short:
-    """Numbers rounded, record by record, to ``integers * unit``.
+    """Numbers rounded, record by record, to ``integers * unit``; the unit, float64 (n, 1, ...), is a power of two.
 
-    Attributes:
-        integers: float64 (n, ...), whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
-        unit: float64 (n, 1, ...), a power of two per record.
+    Integers, float64 (n, ...), are whole numbers of at most 2^bits; NaNs or infinities in a record that had some.
     """
 
     integers: Tensor
@@ -52,7 +50,6 @@ class Short:
         return self.integers * self.unit
 
     def within(self, bits: int) -> Short:
-        """The same numbers with at most so many bits."""
         return self if self.bits <= bits else shorten(self.values, bits)
 
 
@@ -159,7 +156,6 @@ def _table() -> Tensor:
 
 _TABLE = _table()
 
-
 MAX_AT_ONCE = 32
 FINE_BITS = 12
 MAX_BITS = 23
@@ -180,7 +176,6 @@ class Outer:
 
     @classmethod
     def of(cls, start: int, left: Tensor, right: Tensor) -> Outer:
-        """From float64 tensors."""
         return cls(start, _shortened(left), _shortened(right))
 
     @property
@@ -218,14 +213,12 @@ class Outer:
 
 @dataclass(frozen=True, eq=False)
 class GradientRows:
-    """Per-record gradients of the parameters from ``start`` on, multiplied out.
+    """Per-record gradients of the parameters from ``start`` on, multiplied out: ``numbers`` (n, count), in their order.
 
-    Attributes:
-        numbers: (n, count), in the order of the parameters unless ``shape`` is given.
-        shape: of a convolution's row: (outputs, height, width, inputs), whereas the parameters have the inputs before
-            height and width; or None.
-        squares: (n,), the sums of squares of the whole numbers, where they are known; NaN for a record that has a NaN or an
-            infinity. The numbers are float32 then, and made and added up by the native kernel.
+    Those of a convolution have a ``shape`` and its order: (outputs, height, width, inputs), whereas the parameters have
+    the inputs before height and width. ``squares`` (n,) are the sums of squares of the whole numbers, where they are
+    known; NaN for a record that has a NaN or an infinity. The numbers are float32 then, made and added up by the native
+    kernel.
     """
 
     start: int
@@ -251,11 +244,9 @@ class GradientRows:
         return Short(ones, ones, 1), self.numbers.within(_bits(self.numbers.integers))
 
     def norms(self, left: Short, right: Short) -> Tensor:
-        """As in ``Outer``."""
         return _norm(right) if self.squares is None else self.squares.sqrt() * right.unit.view(-1)
 
     def sums(self, left: Tensor, right: Tensor) -> Tensor:
-        """As in ``Outer``."""
         kernel = None if self.squares is None else record_kernel()
         return (left.mT @ right).flatten().long() if kernel is None else kernel.weighted_sums(right, left)
 

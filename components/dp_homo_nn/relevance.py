@@ -54,11 +54,9 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
 def relevance(layers: Sequence[nn.Module], inputs: Tensor, at: int = 0, stabiliser: float = STABILISER) -> Tensor:
     """Relevances of the inputs of layer ``at`` for the predicted logit, record by record: float64 in their shape; private.
 
-    Args:
-        layers: from ``layers_of``.
-        inputs: tensor (n, ...) of finite numbers that the first layer takes; private.
-        at: from 0, the model's inputs, to the number of layers, the outputs themselves.
-        stabiliser: added to |z_j|, in the unit of a layer's outputs.
+    ``layers`` are from `layers_of`; ``inputs`` (n, ...) are private finite numbers that the first one takes. ``at``
+    goes from 0, the model's inputs, to the number of layers, the outputs; ``stabiliser`` is added to |z_j|, in the unit
+    of a layer's outputs.
     """
     activations, ours = [inputs], []
     with torch.no_grad():
@@ -108,13 +106,11 @@ def propagated(
 class FirstLayer:
     """Where the first layer with weights stands, and how its weights are grouped; public.
 
-    Contributions are counted for groups. Of a dense layer group g is input g, with column g of the weights; of a
-    convolution output channel g, with the weights of that filter. Biases and all later layers belong to no group.
-
-    Attributes:
-        at: the layer whose inputs' relevance is counted: for a convolution that behind it.
-        groups: number of groups G, along ``axis`` of the weights of this ``shape``.
-        dimension: d, number of all parameters of the model, of which the weights come first.
+    Contributions are counted for groups, along ``axis`` of the weights of this ``shape``. Of a dense layer group g is
+    input g, with column g of the weights; of a convolution output channel g, with the weights of that filter. Biases
+    and all later layers belong to no group. The relevance counted is that of the inputs of layer ``at``, for a
+    convolution the one behind it. ``dimension`` is the number d of all parameters of the model, of which these weights
+    come first.
     """
 
     at: int
@@ -149,12 +145,9 @@ def first_layer(module: nn.Module) -> FirstLayer:
 def coordinate_scales(module: nn.Module, contributions: np.ndarray, power: float) -> np.ndarray:
     """Scales of all coordinates: max(beta_g, 1 / (4 G))^power over its geometric mean on group g, 1 elsewhere.
 
-    Post-processing of the released contributions: float64 (d,), positive, in the order of the flat weights. Noise is
-    less where the model looks.
-
-    Args:
-        contributions: the G released mean contributions beta, in the order of ``first_layer``.
-        power: -1/2 falls with the contribution, 1/2 is the opposite direction.
+    Post-processing of the G released mean ``contributions`` beta, in the order of `first_layer`: float64 (d,),
+    positive, in the order of the flat weights. Noise is less where the model looks; the power 1/2, for -1/2, is the
+    opposite direction.
     """
     groups = first_layer(module)
     if np.shape(contributions) != (groups.groups,):
@@ -196,13 +189,11 @@ def _check_bits(layers: Sequence[nn.Module], groups: FirstLayer, shape: torch.Si
 
 @dataclass(frozen=True)
 class ContributionSum:
-    """Public configuration of one secure sum of contributions, over all clients and all their records.
+    """Public configuration of one secure sum of contributions, of length ``groups``, over all clients and all their records.
 
-    Attributes:
-        groups: G, length of the sum.
-        records: n, public; the released mean is the sum divided by the expected number that takes part.
-        noise_multiplier: sigma over the largest contribution of a record, 1, that the shares have together.
-        sampling_probability: of each record, by a coin of its own that stays secret; None when all take part.
+    The released mean is the sum divided by the expected number that takes part, of the public number of ``records``:
+    all, or each with ``sampling_probability``, by a coin of its own that stays secret. ``noise_multiplier`` is over the
+    largest contribution of a record, 1; the shares have it together.
     """
 
     groups: int
@@ -270,13 +261,10 @@ START, LEAST, LARGEST = 1.0, 2.0**-20, 2.0**14
 def noise_beside(
     released: Sequence[tuple[Event, int]], event_of: Callable[[float], Event], rounds: int, epsilon: float, delta: float
 ) -> float:
-    """Smallest noise, within 1e-4, with which rounds and what was released beside them meet (epsilon, delta) together.
+    """Smallest noise, within 1e-4, with which rounds and what was ``released`` beside them meet (epsilon, delta) together.
 
-    ``total_epsilon`` of everything is at most ``epsilon`` with it.
-
-    Args:
-        released: (event, count) pairs, for instance the contributions' event once; none is fine.
-        event_of: makes the event of one round from its noise multiplier; more noise must mean more privacy.
+    ``released`` are (event, count) pairs, for instance the contributions' event once. ``event_of`` makes the event of one
+    round from its noise multiplier; more noise must mean more privacy.
     """
     epsilon, delta = check_target(epsilon, delta)
 
@@ -299,14 +287,10 @@ def noise_beside(
         high, below, low = low, above, low / 2
         above = excess(low)
     while high / low > 1 + TOLERANCE:
-        noise = _between(math.log(low), above, math.log(high), below)
+        # Where a line through both ends crosses zero and a little beyond, if they are finite, else the middle.
+        part, start = above / (above - below) if math.isfinite(above - below) else 0.5, math.log(low)
+        width = math.log(high) - start
+        noise = math.exp(start + width * min(0.98, max(0.02, part + TOLERANCE / (4 * width))))
         found = excess(noise)
         low, above, high, below = (noise, found, high, below) if found > 0 else (low, above, noise, found)
     return high
-
-
-def _between(low: float, above: float, high: float, below: float) -> float:
-    """Where a line through both ends crosses zero and a little beyond, if they are finite, else the middle."""
-    part = above / (above - below) if math.isfinite(above - below) else 0.5
-    nudge = TOLERANCE / (4 * (high - low))
-    return math.exp(low + (high - low) * min(0.98, max(0.02, part + nudge)))

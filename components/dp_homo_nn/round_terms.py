@@ -13,15 +13,8 @@ from fate_dp.privacy.mechanisms.local_numbers import duchi_norm
 from ..common.federation import Document
 from ..common.preflight import Refusal
 from ..common.vocabulary import UNIFORM
-from ..protocols.noisy_rounds.account import (
-    OBSERVERS,
-    calibrate_terms,
-    collusion_events,
-    events_of,
-    noise_of,
-    personal_terms,
-    relations_of,
-)
+from ..protocols.noisy_rounds import account
+from ..protocols.noisy_rounds.account import OBSERVERS
 from ..protocols.noisy_rounds.party_tables import ROUNDING, Guarantee
 from ..protocols.noisy_rounds.terms import RECORD, SECURE_SUM, SHUFFLE, RoundTerms
 from .adaptive import ContributionStep, calibrated_beside
@@ -40,12 +33,12 @@ def noise_of_mean(terms: RoundTerms) -> float:
     """Standard deviation of one coordinate of a round's noisy mean, over the clip, with all clients present."""
     if terms.aggregation == SHUFFLE:
         # An answer has this norm in a random direction.
-        return duchi_norm(terms.dimension, 1.0, noise_of(terms)) / math.sqrt(terms.dimension * terms.batch_size)
+        return duchi_norm(terms.dimension, 1.0, account.noise_of(terms)) / math.sqrt(terms.dimension * terms.batch_size)
     if terms.own_noise is not None:
         own = [terms.message_weight(place) * noise for place, noise in enumerate(terms.own_noise)]
         return math.hypot(*own) / terms.expected_units
     missing = terms.max_dropouts if terms.aggregation == SECURE_SUM else terms.clients - 1
-    return noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.expected_units
+    return account.noise_of(terms) * math.sqrt(terms.clients / (terms.clients - missing)) / terms.expected_units
 
 
 def settled(settings: TrainSettings, terms: RoundTerms) -> tuple[TrainSettings, RoundTerms]:
@@ -130,12 +123,12 @@ def calibrated(
     ``clients`` are needed where parties have targets of their own.
     """
     if settings.party_epsilons is not None:
-        return personal_terms(terms, targets_of(settings, clients), settings.delta, settings.stated_relation)
+        return account.personal_terms(terms, targets_of(settings, clients), settings.delta, settings.stated_relation)
     if settings.epsilon is None:
         return terms
     if step is not None:
         return calibrated_beside(settings, terms, step)
-    return calibrate_terms(terms, settings.epsilon, settings.delta, settings.stated_relation)
+    return account.calibrate_terms(terms, settings.epsilon, settings.delta, settings.stated_relation)
 
 
 def targets_of(settings: TrainSettings, clients: Sequence[str]) -> list[float]:
@@ -183,11 +176,11 @@ def guarantee_of(settings: TrainSettings, terms: RoundTerms, step: ContributionS
     """What all planned rounds promise; any party can compute it anew. Of a party with terms of its own these are given."""
     collusion = None
     if terms.aggregation == SHUFFLE:
-        collusion = sum(noise_of(terms) * count for _, count in collusion_events(terms))
+        collusion = sum(account.noise_of(terms) * count for _, count in account.collusion_events(terms))
     epsilons = {}
-    for relation in relations_of(terms):
+    for relation in account.relations_of(terms):
         released = [] if step is None else [(step.event_under(relation), 1)]
-        epsilons[relation] = total_epsilon([*released, *events_of(terms, relation)], settings.delta)
+        epsilons[relation] = total_epsilon([*released, *account.events_of(terms, relation)], settings.delta)
     return Guarantee(terms.unit, settings.stated_relation, settings.delta, epsilons, collusion, OBSERVERS)
 
 
@@ -202,10 +195,8 @@ def promise_of(
 
 def check_promise(settings: TrainSettings, terms: RoundTerms, guarantee: Guarantee, party: str) -> None:
     """At each data party: refuse noise of the guest that does not keep what was asked for."""
-    asked, reached = (
-        (settings.party_epsilons or {}).get(party, settings.epsilon),
-        guarantee.epsilons[settings.stated_relation],
-    )
+    asked = (settings.party_epsilons or {}).get(party, settings.epsilon)
+    reached = guarantee.epsilons[settings.stated_relation]
     if asked is not None and reached > asked * ROUNDING:
         raise Refusal(f"The guest's noise costs epsilon {reached:g}, while the job asks for {asked:g}.")
     for name in ("noise_multiplier", "epsilon0"):
@@ -221,7 +212,7 @@ def charged_events(
     step: ContributionStep | None = None,
 ) -> list[tuple[Event, int]]:
     """(event, count) that the ledger holds after these rounds (None: all that are planned), and ``step`` if given."""
-    return [*([] if step is None else [(step.event, 1)]), *events_of(terms, settings.stated_relation, rounds)]
+    return [*([] if step is None else [(step.event, 1)]), *account.events_of(terms, settings.stated_relation, rounds)]
 
 
 def _check_parties(name: str, given: Mapping[str, float], clients: Sequence[str]) -> None:

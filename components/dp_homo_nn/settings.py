@@ -322,11 +322,10 @@ class TrainSettings:
     def class_factors(self) -> tuple[float, ...] | None:
         """What a record's gradient is multiplied by before it is clipped, for each class; None for 1 everywhere.
 
-        With ``privacy`` record the class weights over the largest of them, so that no factor exceeds 1: a gradient that the
-        clip left alone without class weights is left alone with them, and classes keep their proportions. What one
-        record moves stays within the clip, and `step_factor` gives the step its size again, and the noise in it: the
-        weights cost up to ``class_weights.maximum`` times the noise. With ``privacy`` client the weights themselves, since
-        what is clipped there is the update as a whole.
+        With ``privacy`` record the class weights over the largest of them: no factor exceeds 1, so that what one record
+        moves stays within the clip, and classes keep their proportions. `step_factor` gives the step its size again,
+        and the noise in it: the weights cost up to ``class_weights.maximum`` times the noise. With ``privacy`` client
+        the weights themselves, since what is clipped there is the update as a whole.
         """
         weights = self._weights_of_classes()
         if weights is None or self.privacy == CLIENT:

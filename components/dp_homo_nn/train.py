@@ -11,23 +11,10 @@ import numpy as np
 from ..common.federation import Context, Document, own_party, party_of
 from ..common.frames import TRAIN_SET, DataFrame
 from ..common.preflight import show_summary
+from ..protocols.noisy_rounds import training
 from ..protocols.noisy_rounds.aggregation import Aggregation, FateChannel, Local, Shuffle
 from ..protocols.noisy_rounds.contribution import Contribution, RoundLost
 from ..protocols.noisy_rounds.terms import RoundTerms
-from ..protocols.noisy_rounds.training import (
-    PRESENT,
-    ROUND,
-    call_parties,
-    charge,
-    end_rounds,
-    keyed_aggregation,
-    mean_of_round,
-    outcome_of,
-    send_charged,
-    tell,
-    unless_it_fails,
-    without_model,
-)
 from .adaptive import ContributionStep
 from .agreement import HomoNNAgreement, HomoNNDataAgreement, agree_on_terms
 from .frame_rows import FrameRows
@@ -47,7 +34,7 @@ CONTRIBUTIONS, SCALES = "contributions", "scales"
 
 def aggregation_of(ctx: Context, agreement: HomoNNAgreement) -> Aggregation:
     """This party's part of the trust model, with the keys that it needs of others."""
-    return keyed_aggregation(ctx, agreement.terms, agreement.federation, agreement.settings.message_splitting)
+    return training.keyed_aggregation(ctx, agreement.terms, agreement.federation, agreement.settings.message_splitting)
 
 
 def relay_rounds(ctx: Context, agreement: HomoNNAgreement) -> int:
@@ -55,12 +42,12 @@ def relay_rounds(ctx: Context, agreement: HomoNNAgreement) -> int:
     server, aggregation, passed_on = agreement.federation.server, aggregation_of(ctx, agreement), 0
     assert isinstance(aggregation, Shuffle)
     for number, round_ctx in ctx.on_iterations.ctxs_range(agreement.terms.rounds):
-        if party_of(round_ctx, server).get(ROUND)["problem"]:
+        if party_of(round_ctx, server).get(training.ROUND)["problem"]:
             break
-        present = party_of(round_ctx, server).get(PRESENT)
+        present = party_of(round_ctx, server).get(training.PRESENT)
         if present:
             passed_on += aggregation.relay(FateChannel(round_ctx), present, number)
-    outcome_of(ctx, server)
+    training.outcome_of(ctx, server)
     return passed_on
 
 
@@ -84,15 +71,15 @@ class Serving:
                 server.terms = self._scaled_terms(round_ctx.sub_ctx(CONTRIBUTIONS), step)
                 self._aggregation.terms = server.terms
             state = {"weights": server.weights, "clip": server.clip(number)}
-            tell(round_ctx, self._federation, ROUND, {"problem": course.problem}, state)
+            training.tell(round_ctx, self._federation, training.ROUND, {"problem": course.problem}, state)
             if course.problem:
                 break
             self._one_round(round_ctx, number)
-        end_rounds(ctx, self._federation, course, {"weights": server.final_weights})
+        training.end_rounds(ctx, self._federation, course, {"weights": server.final_weights})
         return course
 
     def _one_round(self, ctx: Context, number: int) -> None:
-        mean, _ = mean_of_round(ctx, self._aggregation, number, self._server.clip(number), self._course)
+        mean, _ = training.mean_of_round(ctx, self._aggregation, number, self._server.clip(number), self._course)
         if mean is None:
             return
         try:
@@ -107,8 +94,8 @@ class Serving:
 
     def _scaled_terms(self, ctx: Context, step: ContributionStep) -> RoundTerms:
         """Those of the rounds to come, with scales from contributions that are released here; without, where it fails."""
-        tell(ctx, self._federation, ROUND, {"weights": self._server.weights})
-        present = call_parties(ctx, self._aggregation, step.before_round)
+        training.tell(ctx, self._federation, training.ROUND, {"weights": self._server.weights})
+        present = training.call_parties(ctx, self._aggregation, step.before_round)
         mean = None
         if present:
             self._course.contributions = "released"
@@ -117,7 +104,7 @@ class Serving:
                 mean = step.mean(self._aggregation.messages(FateChannel(ctx), present))
             except RoundLost as error:
                 logger.warning(f"contributions were released and are lost: {error}")
-        tell(ctx, self._federation, CONTRIBUTIONS, mean)
+        training.tell(ctx, self._federation, CONTRIBUTIONS, mean)
         if mean is None:
             return self._terms
         return replace(self._terms, scales=tuple(party_of(ctx, self._federation.guest).get(SCALES)))
@@ -137,13 +124,15 @@ def take_part(ctx: Context, agreement: HomoNNDataAgreement, frame: DataFrame) ->
     for number, round_ctx in ctx.on_iterations.ctxs_range(terms.rounds):
         if step is not None and number == step.before_round:
             _release_contributions(round_ctx.sub_ctx(CONTRIBUTIONS), step, member, aggregation)
-        message = party_of(round_ctx, server).get(ROUND)
+        message = party_of(round_ctx, server).get(training.ROUND)
         if message["problem"]:
             break
         logger.info("round %d of %d begins", number + 1, terms.rounds)
         contribution = member.contribution(message["weights"], number, message["clip"])
-        send_charged(round_ctx, aggregation, contribution, agreement.charges, partial(member.charge_round, number))
-    outcome = outcome_of(ctx, server)
+        training.send_charged(
+            round_ctx, aggregation, contribution, agreement.charges, partial(member.charge_round, number)
+        )
+    outcome = training.outcome_of(ctx, server)
     return outcome.pop("weights"), HomoNNCourse(**outcome)
 
 
@@ -152,9 +141,11 @@ def _release_contributions(
 ) -> None:
     """This party's part of the step before adaptive noise; afterwards the member's rounds have scales, or it failed."""
     me, server = own_party(ctx), party_of(ctx, aggregation.federation.server)
-    share = member.contribution_share(step, server.get(ROUND)["weights"])
+    share = member.contribution_share(step, server.get(training.ROUND)["weights"])
     purpose = "dp_homo_nn, contributions for adaptive noise"
-    send_charged(ctx, aggregation, share, member.charges, partial(charge, member.charges, [(step.event, 1)], purpose))
+    training.send_charged(
+        ctx, aggregation, share, member.charges, partial(training.charge, member.charges, [(step.event, 1)], purpose)
+    )
     mean = server.get(CONTRIBUTIONS)
     if mean is not None:
         scales = member.scale(mean)
@@ -174,7 +165,7 @@ class HomoNNMember:
 
     def contribution(self, weights: np.ndarray, number: int, clip: float) -> Contribution | None:
         """Of a round, or None where it failed."""
-        return unless_it_fails(lambda: self._client.contribution(weights, number, clip), f"round {number}")
+        return training.unless_it_fails(lambda: self._client.contribution(weights, number, clip), f"round {number}")
 
     def contribution_share(self, step: ContributionStep, weights: np.ndarray) -> Contribution | None:
         """This party's part of the release of contributions, or None where it failed."""
@@ -184,7 +175,7 @@ class HomoNNMember:
             number, shared = self._terms.rounds, step.share(self._rows.contribution_sums(weights))
             return Contribution(self._position, number, 1.0, shared)
 
-        return unless_it_fails(share, "the release of contributions")
+        return training.unless_it_fails(share, "the release of contributions")
 
     def scale(self, contributions: np.ndarray) -> tuple[float, ...]:
         """All rounds from here on have noise in proportions of the released contributions, and cost what they did."""
@@ -194,9 +185,8 @@ class HomoNNMember:
         return scales
 
     def charge_round(self, number: int) -> bool:
-        """`charge` for a round that this party sends in."""
         purpose = f"dp_homo_nn, aggregation {self._terms.aggregation}"
-        charged = charge(self.charges, self._charged.added_by(number), purpose)
+        charged = training.charge(self.charges, self._charged.added_by(number), purpose)
         if charged:
             self._charged.add(number)
         return charged
@@ -216,8 +206,7 @@ def train_party(ctx: Context, given: Document, frame: DataFrame | None) -> tuple
     if own_party(ctx) == agreement.federation.server:
         course = Serving(ctx, agreement).all_rounds(ctx)
         show_summary(ctx, summary_of(agreement, course))
-        return without_model("arbiter", {**agreement.promise, **course.to_json()}), None
-
+        return training.without_model("arbiter", {**agreement.promise, **course.to_json()}), None
     passed_on = relay_rounds(ctx, agreement)
     show_summary(ctx, {"role": "shuffler, without data", "messages passed on": passed_on})
-    return without_model("shuffler", agreement.promise), None
+    return training.without_model("shuffler", agreement.promise), None

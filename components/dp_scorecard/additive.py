@@ -98,12 +98,8 @@ def calibrate(
 ) -> Calibration:
     """The log-odds of linear discriminant analysis: normal scores of one variance in both classes.
 
-    Args:
-        image: X^T X w.
-        linear: X^T t, noisy where it was released with noise.
-        counts: records in each bin.
-        columns: where each column's bins stand; those of one column hold every record once.
-        errors: of the sums by noise, where some is known.
+    ``image`` is X^T X w, ``linear`` is X^T t, noisy where it was released with noise; ``counts`` are the records in each
+    bin. The bins of one of the ``columns`` hold every record once. ``errors`` are those of the sums by noise, where known.
     """
     records = float(np.mean([counts[column].sum() for column in columns]))
     balance = float(np.mean([linear[column].sum() for column in columns])) / TARGET

@@ -9,9 +9,9 @@ from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows, Contingenc
 from fate_dp.privacy.mechanisms.label_moments import LabelMoments, LabelNoise
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for
 
-from ..common import frames
-from ..common.charges import Charges, has_synthetic_rows, home_of, job_of, refuse_derived_labels, remembered_dataset
-from ..common.federation import Context, Document, data_parties, name_of, others, own_party
+from ..common import charges, frames
+from ..common.charges import Charges, home_of, observers_of
+from ..common.federation import Context, Document, data_parties, name_of, own_party
 from ..common.frames import DataFrame, Table
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, find_label_privacy, labels_to_protect, record_use
@@ -31,9 +31,8 @@ REFUSAL_OF_LABELS = "The cap that the guest's operator set for these labels does
 class ScorecardTerms:
     """The public terms of a training, the guest's part first.
 
-    Attributes:
-        counts: for every data party the number of bins of each column.
-        multipliers: of the noise on tables; 0 at the guest but with privacy record.
+    ``counts`` are for every data party the number of bins of each column; ``multipliers`` of the noise on tables are 0
+    at the guest but with privacy record.
     """
 
     rows: int
@@ -44,7 +43,6 @@ class ScorecardTerms:
 
     @classmethod
     def from_wire(cls, wire: Document) -> ScorecardTerms:
-        """What the guest sent; raises ValueError unless it is what `to_wire` makes."""
         try:
             counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
             return cls(**{**wire, "counts": counts, "multipliers": tuple(map(float, wire["multipliers"]))})
@@ -52,17 +50,14 @@ class ScorecardTerms:
             raise Refusal("The guest sent invalid dp_scorecard terms.") from error
 
     def to_wire(self) -> Document:
-        """Builtins."""
         return {**vars(self), "counts": list(map(list, self.counts)), "multipliers": list(self.multipliers)}
 
     @property
     def sizes(self) -> tuple[BinnedRows, ...]:
-        """Of every party's rows."""
         return tuple(BinnedRows(of_party, labelled=not at) for at, of_party in enumerate(self.counts))
 
     @property
     def tables(self) -> ContingencyTables:
-        """With every party's noise."""
         return ContingencyTables(self.sizes, self.multipliers)
 
     def columns(self, ctx: Context) -> JointColumns:
@@ -79,10 +74,8 @@ class ScorecardTerms:
 class Shapes:
     """What holds along the bins of all parties' columns, at the guest.
 
-    Attributes:
-        columns: where the bins of each column stand, without the target.
-        directions: {number of a column: increasing or decreasing}.
-        ordered: how many bins of each column have neighbours.
+    ``columns`` are where the bins of each column stand, without the target, ``directions`` {number of a column:
+    increasing or decreasing}, and ``ordered`` how many bins of each column have neighbours.
     """
 
     columns: list[slice]
@@ -97,15 +90,10 @@ class Shapes:
 
 @dataclass
 class ScorecardPreflight(Preflight):
-    """What guest and hosts check alike.
+    """What guest and hosts check alike; a guest without noise has no charges, a multiplier of 0 and noise of zeros.
 
-    Attributes:
-        sizes, rows: of its table.
-        ordered: how many of each column's bins, the first ones, have neighbours.
-        multiplier: of its noise on tables; 0 at a guest without.
-        charges: of the noise that it adds; None at a guest without.
-        noise: on its tables, once drawn; zeros at a guest without.
-        reads: how many trainings read a record; as many draws of the noise are charged for it.
+    ``ordered`` is how many of each column's bins, the first ones, have neighbours. As many trainings as ``reads`` read a
+    record, and as many draws of the noise are charged for it.
     """
 
     settings: TrainSettings
@@ -125,9 +113,7 @@ class ScorecardPreflight(Preflight):
         frames.require_rows(frame)
         frames.refuse_weights(frame)
         frames.require_distinct_ids(frame)
-        names = frame.schema.columns.to_list()
-        if not names:
-            raise Refusal("The table has no feature columns; each data party needs at least one.")
+        names = frames.feature_names(frame)
         frames.require_numeric(frame, NOT_NUMERIC)
         self.sizes = BinnedRows(settings.counts(names, self.binning_model), labelled)
         self.ordered = settings.ordered(names, self.binning_model)
@@ -151,16 +137,12 @@ class ScorecardPreflight(Preflight):
                 "epsilon is not set at a party whose records need noise. Set it at every host, and with privacy record at the "
                 "guest, too."
             )
-        if has_synthetic_rows(self.frame):
+        if charges.has_synthetic_rows(self.frame):
             raise Refusal("The table was over-sampled, so noise protects no record; put dp_scorecard before smote.")
         self.multiplier = noise_multiplier_for(self.settings.epsilon, self.settings.delta)
         self.charges = Charges(self.ctx, self.frame, REFUSAL)
-        self.charges.check([(Event(Gaussian(self.multiplier), "record", REPLACE_ONE, self.observers), self.reads)])
-
-    @property
-    def observers(self) -> tuple[str, ...]:
-        """Roles of all who learn what is computed from the noisy sums."""
-        return tuple(sorted({party.role for party in others(self.ctx)} | {"model"}))
+        event = Event(Gaussian(self.multiplier), "record", REPLACE_ONE, observers_of(self.ctx))
+        self.charges.check([(event, self.reads)])
 
     def charge(self, terms: ScorecardTerms) -> None:
         """Draw this party's noise, and charge it before anything is sent."""
@@ -170,10 +152,9 @@ class ScorecardPreflight(Preflight):
 
     def draw(self, terms: ScorecardTerms) -> None:
         """Fresh noise for a training, of the event that was charged: its scale depends on columns and bins alone."""
-        self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), self.observers)
+        self.noise = terms.tables.draw(data_parties(self.ctx).index(own_party(self.ctx)), observers_of(self.ctx))
 
     def mark_released(self) -> None:
-        """Note that what was charged has left."""
         if self.charges is not None:
             self.charges.mark_released()
 
@@ -186,22 +167,18 @@ class ScorecardPreflight(Preflight):
             "delta": 0.0 if epsilon is None else self.settings.delta,
             "unit": LABEL if self.sizes.labelled and self.settings.privacy == LABEL else RECORD,
             "relation": str(REPLACE_ONE),
-            "observers": list(self.observers),
+            "observers": list(observers_of(self.ctx)),
         }
 
     def meta(self, terms: ScorecardTerms) -> Document:
-        """The model's metadata beside its classes and its scale."""
         return {"threshold": self.settings.threshold, "noise": self.promise(), "rows": terms.rows}
 
 
 @dataclass
 class ScorecardGuestPreflight(ScorecardPreflight):
-    """The guest's checks.
+    """The guest's checks; ``labels`` is what the ledger knows of labels where its records are not protected.
 
-    Attributes:
-        labels: what the ledger knows of labels where its records are not protected.
-        moments, label_noise: with privacy label, the terms of the noise on X^T t, and the noise once drawn.
-        shapes: of the columns of all parties.
+    With privacy label ``moments`` are the terms of the noise on X^T t, and ``label_noise`` is that noise, once drawn.
     """
 
     labels: LabelPrivacy | None = field(init=False, default=None)
@@ -214,7 +191,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
         frame, settings, home = self.frame, self.settings, home_of(self.ctx)
         if frame.schema.label_name is None:
             raise Refusal("The guest's table has no label column; upload it with label_name set.")
-        refuse_derived_labels(frame)
+        charges.refuse_derived_labels(frame)
         facts = self.prepare(labelled=True)
         if settings.privacy == NONE:
             if settings.epsilon is not None:
@@ -236,25 +213,22 @@ class ScorecardGuestPreflight(ScorecardPreflight):
         self.labels = labels_to_protect(home_of(self.ctx), self.frame, settings)
         self.charges = Charges(self.ctx, self.frame, REFUSAL_OF_LABELS, label_source=settings.label_source)
         multiplier = noise_multiplier_for(self.labels.epsilon, settings.delta)
-        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])
+        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, observers_of(self.ctx)), self.reads)])
 
     def charge(self, terms: ScorecardTerms) -> None:
-        """Also of noise on labels."""
         super().charge(terms)
         if self.label_noise is not None and self.charges is not None:
             self.charges.record([(self.label_noise.event, self.reads)], PURPOSE)
 
     def draw(self, terms: ScorecardTerms) -> None:
-        """Also noise on labels."""
         super().draw(terms)
         settings = self.settings
         if terms.privacy == LABEL and settings.epsilon is not None:
             columns = [len(of_party) for of_party in terms.counts]
             self.moments = label_moments_of(columns, noise_multiplier_for(settings.epsilon, settings.delta))
-            self.label_noise = self.moments.draw(sum(rows.bins for rows in terms.sizes), self.observers)
+            self.label_noise = self.moments.draw(sum(rows.bins for rows in terms.sizes), observers_of(self.ctx))
 
     def meta(self, terms: ScorecardTerms) -> Document:
-        """Also what the labels were promised."""
         return {**super().meta(terms), "privacy": {} if self.labels is None else self.labels.to_json("none")}
 
     def commit(self, hosts: dict[str, Document]) -> Document:
@@ -277,7 +251,7 @@ class ScorecardGuestPreflight(ScorecardPreflight):
         self.shapes = Shapes(self.terms.features, directions, tuple(ordered))
         self.charge(self.terms)
         if self.labels is not None:
-            record_use(home_of(self.ctx), self.labels, job_of(self.ctx), self.terms.rows)
+            record_use(home_of(self.ctx), self.labels, charges.job_of(self.ctx), self.terms.rows)
         return self.terms.to_wire()
 
 
@@ -293,17 +267,10 @@ class ScorecardHostPreflight(ScorecardPreflight):
         """Take the guest's terms, which must say of this host what it said itself; draw and charge its noise."""
         terms, position = ScorecardTerms.from_wire(wire), data_parties(self.ctx).index(own_party(self.ctx))
         told = (terms.rows, terms.privacy, terms.key_length, terms.counts[position], terms.multipliers[position])
-        settings = self.settings
-        own = (
-            self.frame.shape[0],
-            settings.privacy,
-            settings.he_param["key_length"],
-            self.sizes.counts,
-            self.multiplier,
-        )
-        if told != own:
+        asked = (self.settings.privacy, self.settings.he_param["key_length"])
+        if told != (self.frame.shape[0], *asked, self.sizes.counts, self.multiplier):
             raise Refusal("The guest's terms are other ones than this host's parameters and table give.")
         self.charge(terms)
         home = home_of(self.ctx)
-        remember_training(home, remembered_dataset(home, self.frame).name, self.frame)
+        remember_training(home, charges.remembered_dataset(home, self.frame).name, self.frame)
         return terms

@@ -63,8 +63,7 @@ class Characteristic:
 def characteristics(document: Document, binning: Binning | None = None) -> dict[str, Characteristic]:
     """Every column by its name; a host's is called ``host 10000: x0`` at the guest, or as the host's ``binning`` names it.
 
-    Raises:
-        ValueError: ``binning`` names a party without columns here, or cuts other columns than that party has.
+    ValueError where ``binning`` names a party without columns here, or cuts other columns than that party has.
     """
     card, known = Scorecard.from_json(document), dict(binning or {})
     found = {}

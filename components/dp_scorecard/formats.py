@@ -22,7 +22,6 @@ CUTS, CATEGORIES, APART, POINTS = "cuts", "categories", "apart", "points"
 
 
 def pmml(document: Document, binning: Binning | None = None) -> str:
-    """The scorecard as a PMML document, a text."""
     columns, card = characteristics(document, binning), Scorecard.from_json(document)
     root = ElementTree.Element("PMML", {"xmlns": NAMESPACE, "version": "4.4"})
     header = ElementTree.SubElement(root, "Header", {"description": "A scorecard of dp_scorecard"})

@@ -37,7 +37,6 @@ class Points:
     told: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def to_json(self) -> list[Document]:
-        """Builtins, a column each."""
         told = {name: np.round(numbers, 2) for name, numbers in self.told.items()}
         listed = {"weights": self.weights, "points": self.points, **told}
         return [
@@ -47,7 +46,6 @@ class Points:
 
     @classmethod
     def from_json(cls, columns: Sequence[Document]) -> Points:
-        """The inverse of `to_json`."""
         return cls(
             tuple(column["column"] for column in columns),
             tuple(len(column["points"]) for column in columns),
@@ -79,13 +77,10 @@ def evidence_of(column: Document) -> Evidence | None:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """All that a party knows of the model.
+    """All that a party knows of the model; a record has ``base`` points before those of its bins.
 
-    Attributes:
-        own: its own columns.
-        hosts: at the guest, every host's columns, by the host's name; columns are named by number.
-        base: points of a record before those of its bins.
-        path: at the guest, (ridge, scorecard) of each ridge of ridge_path.
+    At the guest ``hosts`` are every host's columns, by the host's name, named by number, and ``path`` is (ridge,
+    scorecard) of each ridge of ridge_path.
     """
 
     own: Points
@@ -96,7 +91,6 @@ class Scorecard:
     path: tuple[tuple[float, Scorecard], ...] = ()
 
     def to_json(self, meta: Document) -> Document:
-        """The document of FATE's JSON model."""
         data: Document = {"scorecard": self._columns()}
         if self.path:
             data["ridge_path"] = [{"ridge": ridge, "scorecard": card._columns()} for ridge, card in self.path]

@@ -24,7 +24,7 @@ from ..common.federation import Context, Document, check_roles, data_parties, na
 from ..common.frames import TEST_SET, DataFrame, Table
 from ..common.preflight import Preflight, Refusal, require_same
 from ..common.provenance import LabelPrivacy, refuse_true_labels_of_released_records
-from ..protocols.prediction_frames import check_true_labels, prediction_frame, show_scored
+from ..protocols.prediction_frames import check_true_labels, prediction_frame, require_table, show_scored
 from ..protocols.score_counts import CountedScores
 from .model import Points, Scorecard
 from .settings import JOINT, PLAIN, PredictSettings
@@ -52,7 +52,6 @@ class ShownPoints(CountedScores):
             self.check_cap(int(self.is_new(self.digest)))
 
     def record(self) -> None:
-        """Count the release if it has a training row, else note it."""
         rows = self.frame.shape[0]
         if self.touches_training(self.frame):
             self.count(self.digest, PURPOSE, rows)
@@ -79,7 +78,6 @@ class PointsGuestPreflight(Preflight):
         return {}
 
     def scorecard(self) -> Scorecard:
-        """The columns that the table must have."""
         return Scorecard.from_json(self.document)
 
     def commit(self, hosts: dict[str, Document]) -> Document:
@@ -102,7 +100,7 @@ class PlainPreflight(PointsGuestPreflight):
     """The guest's checks where it has all columns: its own, then those of every host in the order of the model."""
 
     def scorecard(self) -> Scorecard:
-        require_table(self.frame)
+        require_table(self.frame, PLAIN)
         card, names = super().scorecard(), self.frame.schema.columns.to_list()
         parts = [card.own, *card.hosts.values()]
         columns = sum(len(part.counts) for part in parts)
@@ -143,7 +141,7 @@ class PointsHostPreflight(Preflight):
     shown: ShownPoints = field(init=False)
 
     def check(self) -> Document:
-        require_table(self.frame)
+        require_table(self.frame, PLAIN)
         frames.refuse_label(self.frame)
         self.card = Scorecard.from_json(self.document)
         self.rows = binned_table(self.frame, self.card)
@@ -158,19 +156,13 @@ class PointsHostPreflight(Preflight):
 
 def binned_table(frame: DataFrame, card: Scorecard) -> Table:
     """The rows' bins; raises ValueError unless the table has the scorecard's columns, with bins that it knows."""
-    require_table(frame)
+    require_table(frame, PLAIN)
     frames.require_rows(frame)
     names = frame.schema.columns.to_list()
     if list(card.own.names) != names:
         raise Refusal("The table's columns must be those of the scorecard in their order.")
     frames.require_numeric(frame, NOT_NUMERIC)
     return binned_rows(frame, BinnedRows(card.own.counts))
-
-
-def require_table(frame: DataFrame | None) -> None:
-    """FATE takes test_data as optional, since scoring plain needs none at the hosts."""
-    if frame is None:
-        raise Refusal("The task has no test_data at this party; only with scoring plain, a host needs none.")
 
 
 def points_digest(points: np.ndarray) -> str:

@@ -108,15 +108,10 @@ class TrainSettings:
 
     @property
     def scale(self) -> Scale:
-        """Of the points."""
         return Scale(self.base_points, self.base_odds, self.points_to_double)
 
     def counts(self, columns: Sequence[str], binning_model: Document | None = None) -> tuple[int, ...]:
-        """The number of bins of each of a table's columns, by ``bins`` or by the model of the step that made the bins.
-
-        Raises:
-            ValueError: neither or both are given, or they are of other columns.
-        """
+        """The number of bins of each of a table's columns, by ``bins`` or by the model of the step that made the bins."""
         if (self.bins is None) == (binning_model is None):
             raise Refusal(
                 "The numbers of bins come from binning_model or from bins. Connect the model of the step that made the bins, "

@@ -39,29 +39,25 @@ class Binned(NamedTuple):
 def binned_rows(frame: DataFrame, sizes: BinnedRows) -> Table:
     """Table of `Binned` blocks; the frame's columns hold the numbers of bins, and at the guest the labels 0 and 1."""
     names, counts = frame.schema.columns.to_list(), np.array(sizes.counts)
-    wrong = feature_blocks(frame).mapValues(partial(_strange, counts=counts)).reduce(np.logical_or)
-    for name, count, strange in zip(names, counts, wrong):
-        if strange:
+
+    def strange(values: np.ndarray) -> np.ndarray:
+        """Which columns hold anything but whole numbers from 0 to their count - 1; NaN is none."""
+        return ~((values >= 0) & (values < counts) & (values == np.floor(values))).all(axis=0)
+
+    wrong = feature_blocks(frame).mapValues(strange).reduce(np.logical_or)
+    for name, count, found in zip(names, counts, wrong):
+        if found:
             raise bad_feature(
                 name, f"contains a value that is not a bin number (0 to {count - 1}); run dp_binning first"
             )
     starts = np.array([0, *accumulate(sizes.counts)][:-1])
-    places = feature_blocks(frame).mapValues(partial(_places, starts=starts))
+    places = feature_blocks(frame).mapValues(lambda values: Binned(values.astype(np.int64) + starts))
     if not sizes.labelled:
         return places
     labels = label_blocks(frame)
     if not labels.mapValues(lambda block: bool(np.isin(block, (0.0, 1.0)).all())).reduce(lambda a, b: a and b):
         raise ValueError("A label is neither 0 nor 1; dp_scorecard tells these two classes apart.")
     return places.join(labels, lambda block, own: block._replace(targets=(TARGET * (2 * own - 1)).astype(np.int64)))
-
-
-def _strange(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Which columns hold anything but whole numbers from 0 to their count - 1; NaN is none."""
-    return ~((values >= 0) & (values < counts) & (values == np.floor(values))).all(axis=0)
-
-
-def _places(values: np.ndarray, starts: np.ndarray) -> Binned:
-    return Binned(values.astype(np.int64) + starts)
 
 
 def rows_of(block: Binned, bins: int) -> np.ndarray:
@@ -72,12 +68,10 @@ def rows_of(block: Binned, bins: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TableShares:
-    """What one party knows of all tables.
+    """What one party knows of all tables: ``own`` are exact (width, width) of its own rows.
 
-    Attributes:
-        columns: whose entries are where in a joint row; the guest's target is the last of its entries.
-        own: exact (width, width) of its own rows.
-        cross: for every other party, by position, its additive share (width, width of the other).
+    ``columns`` tell whose entries are where in a joint row, the guest's target the last of its entries; ``cross`` is
+    for every other party, by position, its additive share (width, width of the other).
     """
 
     columns: JointColumns
@@ -125,11 +119,10 @@ def gather(
     shares, peers = TableShares(columns, own, {}), columns.peers(ctx)
     later = {position: party for position, party in peers.items() if position > columns.own}
     if later:
-        layout = contingency.table_layout(records, TARGET, keys.public)
-        encrypt = partial(
-            _encrypt, bins=sizes.bins, encryption=keys.private.encryption(), layout=layout, expected=records
+        own_layout, encryption = contingency.table_layout(records, TARGET, keys.public), keys.private.encryption()
+        encrypted = rows.mapValues(
+            lambda block: cross_product.encrypt_rows(rows_of(block, sizes.bins), encryption, own_layout, records)
         )
-        encrypted = rows.mapValues(encrypt)
         for party in later.values():
             party.put("encrypted_rows", encrypted)
     for position in sorted(set(peers) - set(later)):
@@ -142,8 +135,8 @@ def gather(
         peers[position].put("masked_products", sealed)
         shares.cross[position] = share
     for position, party in later.items():
-        layout = contingency.table_layout(records, TARGET, keys.public)
-        share = cross_product.open_sums(party.get("masked_products"), columns.counts[columns.own], layout, keys.private)
+        width = columns.counts[columns.own]
+        share = cross_product.open_sums(party.get("masked_products"), width, own_layout, keys.private)
         shares.cross[position] = share.T
     return shares
 
@@ -152,10 +145,6 @@ def _exact(block: Binned, bins: int) -> np.ndarray:
     """int64 X^T X of one block: sums of products below 2^53, which floats hold exactly."""
     rows = rows_of(block, bins).astype(np.float64)
     return np.rint(rows.T @ rows).astype(np.int64)
-
-
-def _encrypt(block: Binned, bins: int, encryption: Any, layout: SlotLayout, expected: int) -> bytes:
-    return cross_product.encrypt_rows(rows_of(block, bins), encryption, layout, expected)
 
 
 def _add(

@@ -41,12 +41,10 @@ class Fitted(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What the guest computes from the noisy tables.
+    """What the guest computes from the noisy tables: ``counts`` are records in each bin, and ``linear`` X^T t.
 
-    Attributes:
-        counts, linear: records in each bin, and X^T t.
-        fits: under the ridge, then under those of the path.
-        told: of every bin, `COUNTED`; numbers without noise of their own are not a number.
+    ``fits`` are under the ridge, then under those of the path; ``told`` is of every bin, `COUNTED`, where numbers
+    without noise of their own are not a number.
     """
 
     counts: np.ndarray
@@ -110,7 +108,6 @@ def train(ctx: Context, settings: TrainSettings, frame: DataFrame, binning_model
 
 
 def keys_of(ctx: Context, terms: ScorecardTerms) -> Keys:
-    """All parties' keys, for one training or for all folds."""
     return exchange_keys(ctx.sub_ctx("keys"), terms.columns(ctx), terms.key_length)
 
 
@@ -180,7 +177,6 @@ def _scorecard(
 
 
 def summary_of(checks: ScorecardPreflight, terms: ScorecardTerms, role: str) -> Document:
-    """The one-record table that FATE-Board draws."""
     promise = checks.promise()
     mechanism = {
         RECORD: "each party's own noise on contingency tables of bins",

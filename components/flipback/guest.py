@@ -55,7 +55,6 @@ class FlipbackGuestPreflight(Preflight):
 def revise_labels(
     ctx: Context, settings: Settings, input_data: TableInput, scores: Any, output_data: TableOutput
 ) -> None:
-    """Check, re-label, record the derived labels, write the table."""
     check_roles(ctx, arbiter=False)
     frame, home, job = input_data.read(), home_of(ctx), job_of(ctx)
     checks = FlipbackGuestPreflight(ctx, settings, frame, scores.read())
@@ -66,8 +65,7 @@ def revise_labels(
         rows=frames.labelled_stream(result, home.key, flips.source),
         description=f"flipback ({checks.mode}): post-processing, no further epsilon{_others(releases)}",
         releases=checks.model,
-        job_id=job.job_id,
-        task_id=job.task_id,
+        **job._asdict(),
     )
     output_data.write(result)
     facts = {

@@ -70,7 +70,6 @@ class Counting(Preflight):
 
 
 def publish(ctx: Context, settings: Settings, frame: DataFrame | None, output_model: ModelOutput) -> None:
-    """Check, charge, tell all parties every party's noisy counts, write them."""
     require(ctx.federation.parties, "guest", "label_count needs exactly one, which passes the counts on.", at_most=1)
     own = Counting(ctx, settings, frame)
     own.agree()

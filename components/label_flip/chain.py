@@ -58,16 +58,12 @@ def check_plan(plan: JobPlan, flip: str) -> None:
     if classes is None or len(classes) == 2:
         return
     for task in map(plan.task, dict.fromkeys(name for name, _ in plan.receivers(flip))):
-        if _knows_two_classes(task):
+        family, privacy = task.parameters.get("family"), task.parameters.get("privacy")
+        # With privacy none dp_binning reverts the flips.
+        two = {FLIPBACK: True, SHARE_LR: family != "gaussian", BINNING: privacy in (None, NONE)}
+        if two.get(task.component, False):
             told = f"{task.component} works on two classes, but the flips have the classes {list(classes)}."
             raise InvalidArgument(_told(task, told))
-
-
-def _knows_two_classes(task: PlannedTask) -> bool:
-    """flipback, share_lr with family binomial, and dp_binning where it reverts flips."""
-    if task.component == SHARE_LR:
-        return task.parameters.get("family") != "gaussian"
-    return task.component == FLIPBACK or task.component == BINNING and task.parameters.get("privacy") in (None, NONE)
 
 
 def asks_hosts(plan: JobPlan, flip: str) -> bool:
@@ -78,7 +74,7 @@ def asks_hosts(plan: JobPlan, flip: str) -> bool:
     """
     tasks = trainings_on(plan, plan.task(flip))
     try:
-        noised = any(PlannedTraining(plan, task).has_noise for task in tasks)
+        noised = any(PlannedTraining(plan, task).settings.privacy != NONE for task in tasks)
     except ValueError:
         return False
     return not noised and any(plan.reads_directly(task.name, flip, TRAINING_INPUTS) for task in tasks)

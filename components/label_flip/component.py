@@ -4,8 +4,11 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import party_stage
 from ..common.federation import Context
-from .messages import MESSAGES
+from ..common.wire.kinds import Flag, Messages
+from ..protocols.messages import AGREEMENT
 from .settings import Settings
+
+MESSAGES: Messages = {**AGREEMENT, "asks": Flag()}
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")

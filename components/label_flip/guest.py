@@ -20,16 +20,7 @@ from fate_dp.privacy.labels.flips import canonical_label, flip_labels, noisy_num
 from fate_dp.privacy.mechanisms.local_numbers import PiecewiseLaw, piecewise_law
 from fate_dp.privacy.mechanisms.randomized_response import keep_probability
 
-from ..common import frames
-from ..common.charges import (
-    CHANGED_BY_OPERATOR,
-    has_synthetic_rows,
-    home_of,
-    job_of,
-    label_cap,
-    refuse_derived_labels,
-    remembered_dataset,
-)
+from ..common import charges, frames
 from ..common.federation import Context, Document, TableInput, TableOutput, check_roles, others
 from ..common.frames import DataFrame, Table
 from ..common.job_files import JobFiles, JobPlan
@@ -72,7 +63,6 @@ class Flips:
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
     def recorded(self) -> Document:
-        """What the ledger needs to know."""
         return {"classes": len(self.classes), "class_labels": [canonical_label(value) for value in self.classes]}
 
     def facts(self) -> Document:
@@ -101,7 +91,6 @@ class NoisyNumbers:
             raise ValueError(f"A label lies outside the declared bounds [{low:g}, {high:g}].")
 
     def labels(self, frame: DataFrame, key: bytes, label_source: str) -> Table:
-        """As those of `Flips`."""
         kernel = partial(noisy_numbers, law=self.law, key=key, source=label_source)
         return frames.match_id_blocks(frame).join(frames.label_blocks(frame), kernel)
 
@@ -127,13 +116,6 @@ def _flip_block(match_ids: Any, labels: np.ndarray, draw: Flips, key: bytes, lab
     return values[flip_labels(match_ids, indices, draw.epsilon, len(values), key, label_source)]
 
 
-def draw_of(settings: Settings) -> Flips | NoisyNumbers:
-    """What is drawn for every label."""
-    if settings.bounds is None:
-        return Flips(settings.epsilon, tuple(settings.classes))
-    return NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
-
-
 @dataclass
 class LabelFlipGuestPreflight(Preflight):
     """The guest's checks; ``planned`` is the job and this task's name in it, ``known`` what this party knows of the job."""
@@ -147,17 +129,21 @@ class LabelFlipGuestPreflight(Preflight):
     release: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.home, self.draw = home_of(self.ctx), draw_of(self.settings)
+        self.home, settings = charges.home_of(self.ctx), self.settings
+        if settings.bounds is None:
+            self.draw: Flips | NoisyNumbers = Flips(settings.epsilon, tuple(settings.classes))
+        else:
+            self.draw = NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
 
     def check(self) -> Document:
         frames.check_guest_table(self.frame)
         refuse_mixed_rows(labels_alone=True)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
-        if has_synthetic_rows(self.frame):
+        if charges.has_synthetic_rows(self.frame):
             raise Refusal(
                 "The guest's table was over-sampled; put label_flip before smote, on the table without synthetic rows."
             )
-        refuse_derived_labels(self.frame)
+        charges.refuse_derived_labels(self.frame)
         self.draw.check_labels(self.frame)
         check_source(self.home, self.frame, self.settings.label_source)
         policy = self.home.policy
@@ -169,12 +155,12 @@ class LabelFlipGuestPreflight(Preflight):
         return {}
 
     def commit(self, hosts: Mapping[str, Document]) -> Document:
-        home, job, frame, source = self.home, job_of(self.ctx), self.frame, self.settings.label_source
+        home, job, frame, source = self.home, charges.job_of(self.ctx), self.frame, self.settings.label_source
         if self.asks and self.planned is not None:
             check_tables(*self.planned, frame, self.draw.epsilon, hosts)
         self.flipped = self.draw.labels(frame, home.key, source)
-        remembered_dataset(home, frame, labels=source)
-        cap = label_cap(home, source)
+        charges.remembered_dataset(home, frame, labels=source)
+        cap = charges.label_cap(home, source)
         try:
             self.release = home.ledger.record_flips(
                 source=source,
@@ -183,14 +169,13 @@ class LabelFlipGuestPreflight(Preflight):
                 rows=frames.flip_stream(frame, self.flipped, home.key, source),
                 cap=cap.epsilon,
                 delta=cap.delta,
-                job_id=job.job_id,
-                task_id=job.task_id,
                 fingerprint=frames.ids_fingerprint(frame),
                 most_records=home.policy.source(source).records,
+                **job._asdict(),
                 **self.draw.recorded(),
             )
         except BudgetExceeded as error:
-            raise PrivateReason(str(error), public=f"{REFUSAL} {CHANGED_BY_OPERATOR}") from error
+            raise PrivateReason(str(error), public=f"{REFUSAL} {charges.CHANGED_BY_OPERATOR}") from error
         return {}
 
 
@@ -232,5 +217,5 @@ def pass_on(ctx: Context, input_data: TableInput, output_data: TableOutput) -> N
     The facts are those that dp_hetero_lr would tell the guest in its first message, if it asks.
     """
     check_roles(ctx, arbiter=False)
-    home, job, asked = home_of(ctx), job_of(ctx), ctx.guest.get("asks")
+    home, job, asked = charges.home_of(ctx), charges.job_of(ctx), ctx.guest.get("asks")
     frames.pass_through(ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {})

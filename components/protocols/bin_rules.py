@@ -39,11 +39,9 @@ class PublicBins:
 
     @property
     def most_bins(self) -> int:
-        """How many bins the column has."""
         return self.column.count
 
     def named(self, name: str) -> ColumnBins:
-        """The bins of the column ``name``."""
         return replace(self.column, name=name)
 
     def with_special(self, values: tuple[float, ...]) -> PublicBins:
@@ -60,12 +58,10 @@ class QuantileBins:
     special: tuple[float, ...] = ()
 
     def points(self, name: str) -> Floats:
-        """Where the column ``name`` may be cut."""
         return magnitude_points() if self.ends is None else grid_points(name, *self.ends)
 
     @property
     def quantiles(self) -> int:
-        """How many cut points are chosen."""
         return self.bins - 1
 
     @property

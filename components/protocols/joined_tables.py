@@ -36,9 +36,6 @@ class Alignment:
     Attributes:
         session: random name of this alignment, the same at both parties.
         rows: number of joined rows, dummies included.
-        guest: columns of the guest's features.
-        host: columns of the host's features.
-        labelled: whether there is a label column, of the guest.
         hide_size: None, or {epsilon, delta, pool}: each party adds 0 to pool dummies.
         own: this party's own names of its features, in the order of its columns.
         label_privacy: at the guest, what its ledger says of the labels: source, epsilon, unit and relation; None where
@@ -123,10 +120,8 @@ def write_shares(
 ) -> DataFrame:
     """A FATE DataFrame of shares; match id of a row is its position, sample id the session and the position.
 
-    Args:
-        blocks: table {block: int64 (rows, 2 c)} as `split_shares` gives them; blocks are numbered from 0.
-        names: the c joined columns.
-        starts: {block: position of its first row}.
+    ``blocks`` are a table {block: int64 (rows, 2 c)} as `split_shares` gives them, numbered from 0; ``names`` the c joined
+    columns; ``starts`` {block: position of its first row}.
     """
     from fate.arch.dataframe import DataFrame
     from fate.arch.dataframe.manager import DataManager
@@ -153,16 +148,16 @@ def belongs_to(frame: DataFrame, session: str) -> bool:
     """Whether all rows are those of one alignment, each at its position."""
     names = (frame.schema.sample_id_name, frame.schema.match_id_name)
     ids = [frame.data_manager.loc_block(name, with_offset=False) for name in names]
-    return frame.block_table.mapValues(partial(_all_of, ids=ids, session=session)).reduce(operator.and_)
+
+    def all_of(blocks: Sequence) -> bool:
+        sample_ids, positions = (blocks[block] for block in ids)
+        return all(found == _sample_id(session, position) for found, position in zip(sample_ids, positions))
+
+    return frame.block_table.mapValues(all_of).reduce(operator.and_)
 
 
 def _sample_id(session: str, position: str) -> str:
     return f"{session}-{position}"
-
-
-def _all_of(blocks: Sequence, ids: Sequence[int], session: str) -> bool:
-    sample_ids, positions = (blocks[block] for block in ids)
-    return all(found == _sample_id(session, position) for found, position in zip(sample_ids, positions))
 
 
 def _pair(name: str) -> tuple[str, str]:

@@ -75,7 +75,6 @@ class PartyOptimizer:
         self.weights = self._optimizer.update_weights(self.weights, change, self.fit_intercept, self._scheduler.lr)
 
     def next_epoch(self) -> None:
-        """Tell the schedule that another epoch begins."""
         with warnings.catch_warnings():
             # Torch expects its own optimiser to have made a step; weights that are trained as shares are moved elsewhere.
             warnings.filterwarnings("ignore", module="torch.optim.lr_scheduler")
@@ -104,7 +103,6 @@ class PartyOptimizer:
         return 0.0
 
     def state(self) -> dict[str, object]:
-        """All that ``restore`` needs, in numbers, lists and dictionaries."""
         # FATE's state_dict turns the tensors of the living optimiser into lists: hence the copy.
         return {
             "weights": self.weights.flatten().tolist(),
@@ -194,7 +192,6 @@ def _momentum(flatness: float, epochs: int, batches: int) -> dict[str, float | b
 
 
 def constant_learning_rate() -> Document:
-    """Settings in FATE's format of a learning rate that stays what the optimiser says."""
     return {"method": "constant", "scheduler_params": {"factor": 1.0, "total_iters": 0}}
 
 
@@ -295,10 +292,7 @@ class Convergence:
         self._losses: list[float] = []
 
     def state(self, epoch: int, epochs: int, loss: float | None, squared_change: float | None) -> str:
-        """One of `GOES_ON`, `CONVERGED`, `EXHAUSTED`; ``squared_change`` is needed for ``weight_diff`` only.
-
-        Where no ``loss`` is shown, all epochs run.
-        """
+        """One of `GOES_ON`, `CONVERGED`, `EXHAUSTED`; ``squared_change`` is for ``weight_diff``, ``loss`` None if not shown."""
         last = epoch + 1 == epochs
         if loss is None:
             return EXHAUSTED if last else GOES_ON

@@ -9,7 +9,7 @@ scores, so nothing undoes their errors: figures on them are shown as what they a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +18,9 @@ from scipy.special import logit
 from fate_dp.privacy.labels.noisy_metrics import Corrected, Fit, NotCorrectable, corrected_figures
 from fate_dp.privacy.mechanisms.randomized_response import flip_probability
 
+from ..common import frames
 from ..common.federation import Context, Document
-from ..common.frames import (
-    DataFrame,
-    Table,
-    collect_column,
-    feature_blocks,
-    label_blocks,
-    prediction_frame_of,
-    replace_labels,
-    with_details,
-)
+from ..common.frames import DataFrame, Table
 from ..common.preflight import Refusal, show_summary
 from ..common.provenance import LabelPrivacy
 from .training_terms import TrainingTerms
@@ -52,22 +44,29 @@ _ONE_CLASS = "none: one class is too rare among these rows"
 _MORE_CLASSES = "none: they are for two classes; FATE's Evaluation shows those on the labels as they are"
 
 
+def require_table(frame: DataFrame | None, scoring: str) -> None:
+    """FATE takes test_data as optional, since with this ``scoring`` the hosts need none."""
+    if frame is None:
+        raise Refusal(f"The task has no test_data at this party; only with scoring {scoring}, a host needs none.")
+
+
 def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Document, dataset_type: str) -> DataFrame:
     """FATE's prediction format: label (if any), predict_score, predict_result, predict_detail, type.
 
     Family binomial scores by P(y = 1); a soft label appears as its more probable class, since FATE's Evaluation takes
     classes only. Family gaussian scores by z itself. Of more than two classes, ``predict_detail`` holds each one's
     probability against the rest, which need not add up to 1, ``predict_result`` the most probable one, and
-    ``predict_score`` its probability.
-
-    Args:
-        joint_scores: a table of joint scores z for every model.
-        document: the model, as stored.
+    ``predict_score`` its probability. ``joint_scores`` are a table of z for every model, ``document`` the model as stored.
     """
     if len(joint_scores) > 1:
-        score = partial(_scored_classes, classes=document["meta"]["labels"])
-        of_all = reduce(_joined, joint_scores).mapValues(score)
-        return prediction_frame_of(frame, of_all, dataset_type)
+        classes = document["meta"]["labels"]
+
+        def scored(of_models: np.ndarray) -> tuple[list, list, list]:
+            of_classes = probabilities(of_models)
+            most_probable = np.array(classes)[of_classes.argmax(axis=1)]
+            return frames.with_details(of_classes.max(axis=1), most_probable, classes, of_classes)
+
+        return frames.prediction_frame_of(frame, reduce(_joined, joint_scores).mapValues(scored), dataset_type)
     (only,) = joint_scores
     from fate.components.components.utils.tools import add_dataset_type
     from fate.ml.utils import predict_tools
@@ -75,7 +74,7 @@ def prediction_frame(frame: DataFrame, joint_scores: list[Table], document: Docu
     binomial = document["meta"].get("family", "binomial") == "binomial"
     has_label = frame.schema.label_name is not None
     classified = has_label and binomial
-    labelled = replace_labels(frame, label_blocks(frame).mapValues(_harder)) if classified else frame
+    labelled = frames.replace_labels(frame, frames.label_blocks(frame).mapValues(_harder)) if classified else frame
     result = labelled.create_frame(with_label=has_label, with_weight=False)
     result[predict_tools.PREDICT_SCORE] = column_of(only.mapValues(probabilities) if binomial else only)
     task = predict_tools.BINARY if binomial else predict_tools.REGRESSION
@@ -113,20 +112,12 @@ def check_true_labels(true_labels: bool, labelled: bool, known: LabelPrivacy | N
 def show_scored(
     ctx: Context, scored: DataFrame, document: Document, labels: LabelPrivacy | None, true_labels: bool
 ) -> None:
-    """At the guest: the summary of a prediction."""
     facts = figures(PREDICTED_ROWS, scored, document, labels, true_labels=true_labels)
     show_summary(ctx, {"rows": scored.shape[0], **facts})
 
 
 def _joined(first: Table, second: Table) -> Table:
-    """Joint scores (rows,), or (rows, models), with those of another model in a further column."""
     return first.join(second, lambda left, right: np.column_stack([left, right]))
-
-
-def _scored_classes(joint_scores: np.ndarray, classes: list) -> tuple[list, list, list]:
-    """Scores, results and details of a block. FATE's results are classes' numbers; these are the classes."""
-    of_classes = probabilities(joint_scores)
-    return with_details(of_classes.max(axis=1), np.array(classes)[of_classes.argmax(axis=1)], classes, of_classes)
 
 
 def _harder(labels: np.ndarray) -> np.ndarray:
@@ -145,7 +136,6 @@ def on_labels(rows: str, name: str, which: str) -> str:
 
 
 def estimated(rows: str, name: str) -> str:
-    """The line of a measure that is estimated for true labels."""
     return f"{rows}: {name} on true labels, estimated"
 
 
@@ -154,19 +144,15 @@ def standard_error(rows: str, name: str) -> str:
 
 
 def bias(rows: str, name: str) -> str:
-    """The line of how far the estimate errs upwards at most."""
     return f"{rows}: {name}, bias"
 
 
 @dataclass(frozen=True)
 class FittedTo:
-    """What is known of the fit to the rows that were scored.
+    """What is known of the fit, of ``weights`` of all parties with the intercept, to the rows that were scored.
 
-    Attributes:
-        weights: of all parties, intercept included.
-        exact_sigmoid: whether the loss was the logistic one, not Taylor's.
-        bounded: whether the scores follow the flips no further than those of one full-batch fit do; with flipback, with
-            noise, with mini-batches and after a start from another model nobody knows how far.
+    ``bounded`` is whether the scores follow the flips no further than those of one full-batch fit do; with flipback, with
+    noise, with mini-batches and after a start from another model nobody knows how far.
     """
 
     weights: int
@@ -196,13 +182,10 @@ def figures(
     fitted: FittedTo | None = None,
     true_labels: bool = False,
 ) -> dict[str, object]:
-    """Lines of a summary about one table of scores in FATE's prediction format.
+    """Lines of a summary about one table of scores in FATE's prediction format; ``rows`` says of which rows, in words.
 
-    Args:
-        rows: which rows they are, in words.
-        privacy: what the ledger knows of the labels, None for nothing.
-        fitted: of the fit, where the model was fitted to these rows.
-        true_labels: whether labels that the ledger does not know were said to be true ones.
+    ``privacy`` is what the ledger knows of the labels, None for nothing; ``true_labels`` whether those were said to be
+    true ones. ``fitted`` is of the fit, where the model was fitted to these rows.
     """
     meta, told = document["meta"], f"{rows}: figures on true labels"
     if meta.get("family", "binomial") != "binomial":
@@ -213,11 +196,11 @@ def figures(
         return {told: _NO_LABELS}
     if privacy is None and not true_labels:
         return {told: _UNKNOWN}
-    labels = collect_column(label_blocks(scored))
+    labels = frames.collect_column(frames.label_blocks(scored))
     if not np.isin(labels, (0.0, 1.0)).all():
         return {told: "none: a label is neither 0 nor 1"}
     # Scores are compared and shifted on the scale that is linear in the weights; one of 1 would be infinite there.
-    probabilities = collect_column(feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
+    probabilities = frames.collect_column(frames.feature_blocks(scored[["predict_score"]]).mapValues(np.ravel))
     logits, threshold = _logits(probabilities), float(_logits(np.array(meta["threshold"])))
     if privacy is None or not privacy.private:
         source = "which true_labels says are true" if privacy is None else "declared public"

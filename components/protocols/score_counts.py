@@ -37,11 +37,9 @@ class CountedScores:
         return dataset.name, home.policy.score_cap(dataset.name, len(frame.schema.columns), dataset.related)
 
     def released(self) -> int:
-        """How many different ones the party has shown so far."""
         return self.home.ledger.scores_released(self.dataset)
 
     def left(self) -> int:
-        """How many more it would show."""
         return max(0, self.cap - self.released())
 
     def is_new(self, digest: str) -> bool:
@@ -59,21 +57,14 @@ class CountedScores:
 
     def count(self, digest: str, purpose: str, rows: int) -> None:
         """Count one release of so many rows before it happens; raises LedgerError beyond the cap."""
+        dataset, job = self.dataset, self.job._asdict()
         self.home.ledger.record_scores(
-            dataset=self.dataset,
-            weights_digest=digest,
-            purpose=purpose,
-            rows=rows,
-            cap=self.cap,
-            job_id=self.job.job_id,
-            task_id=self.job.task_id,
+            dataset=dataset, weights_digest=digest, purpose=purpose, rows=rows, cap=self.cap, **job
         )
 
     def note_prediction(self, digest: str, rows: int) -> None:
         """Note a release of rows that were not trained on; it counts against no cap."""
-        self.home.ledger.record_prediction(
-            dataset=self.dataset, weights_digest=digest, rows=rows, job_id=self.job.job_id, task_id=self.job.task_id
-        )
+        self.home.ledger.record_prediction(dataset=self.dataset, weights_digest=digest, rows=rows, **self.job._asdict())
 
 
 @dataclass(frozen=True)
@@ -104,17 +95,10 @@ class CountedLosses:
 
     def count(self, losses: int) -> None:
         """Count them before they are shown; raises LedgerError beyond the cap."""
-        self.home.ledger.record_losses(
-            dataset=self.dataset,
-            trainings=_trainings(losses),
-            rows=self.rows,
-            cap=self.cap,
-            job_id=self.job.job_id,
-            task_id=self.job.task_id,
-        )
+        trainings, job = _trainings(losses), self.job._asdict()
+        self.home.ledger.record_losses(dataset=self.dataset, trainings=trainings, rows=self.rows, cap=self.cap, **job)
 
     def told(self) -> dict[str, int]:
-        """For the summary."""
         return {
             "trainings whose losses were shown to the guest (all jobs)": self.home.ledger.counted(self.dataset, LOSSES),
             "cap on these trainings": self.cap,

@@ -54,38 +54,28 @@ class MessageFormat:
 
     @property
     def content_bytes(self) -> int:
-        """Size of what is sealed."""
         return _HEADER.size + self.payload_bytes
 
     @property
     def ciphertext_bytes(self) -> int:
-        """Size of every message that leaves a client."""
         return self.content_bytes + OVERHEAD_BYTES
 
     def contents(self, pieces: Sequence[Piece]) -> list[bytes]:
-        """What is to be sealed for each piece, with a fresh id from the operating system's entropy.
+        """What is to be sealed for each piece, with a fresh id; InvalidMessage for a payload or position that does not fit."""
+        return [self._content(*piece) for piece in pieces]
 
-        Raises:
-            InvalidMessage: a payload is no bytes or too long, or a position out of range.
-        """
-        ids = os.urandom(ID_BYTES * len(pieces))
-        return [self._content(piece, ids[ID_BYTES * at : ID_BYTES * (at + 1)]) for at, piece in enumerate(pieces)]
-
-    def _content(self, piece: Piece, message_id: bytes) -> bytes:
-        position, payload = piece
+    def _content(self, position: int, payload: bytes) -> bytes:
         if not isinstance(payload, bytes) or len(payload) > self.payload_bytes:
             raise InvalidMessage(f"A payload must be at most {self.payload_bytes} bytes, the fixed size of a message.")
         if not 0 <= position < MAX_POSITIONS:
             raise InvalidMessage(refusal("position of a piece", position, f"from 0 to {MAX_POSITIONS - 1}"))
-        header = _HEADER.pack(message_id, position, len(payload))
+        header = _HEADER.pack(os.urandom(ID_BYTES), position, len(payload))
         return header + payload + bytes(self.payload_bytes - len(payload))
 
     def pieces(self, contents: Sequence[bytes]) -> list[Piece]:
         """The pieces of opened messages, in their order.
 
-        Raises:
-            InvalidMessage: two messages have one id, or a message does not keep to the format. The sentence holds
-                counts only, nothing that points to a sender.
+        InvalidMessage for two messages with one id, or one that does not keep to the format, tells counts alone.
         """
         headers = [_HEADER.unpack_from(content) for content in contents]
         repeated = len(headers) - len({message_id for message_id, _, _ in headers})
@@ -123,7 +113,6 @@ def check_enough(arrived: int, min_messages: int, presumed_dishonest: int = 0) -
 # What it costs: a message is 96 bytes longer than its payload and takes about 0.1 ms of one core to seal, shuffle
 # and open (python -m bench.shuffler_throughput, which measures the three ways).
 
-
 SPLITS = ("none", "block", "coordinate")
 NUMBER = np.dtype("<f4")
 """As which numbers travel, whose rounding is post-processing; they are added as float64."""
@@ -131,12 +120,9 @@ NUMBER = np.dtype("<f4")
 
 @dataclass(frozen=True)
 class Splitting:
-    """How vectors travel; public, the same at all parties.
+    """How vectors of d numbers travel; public, the same at all parties.
 
-    Attributes:
-        dimension: d, numbers in a vector.
-        split: 'none', 'block' or 'coordinate'.
-        block_size: numbers in a piece for 'block'; the last piece is filled up with zeros.
+    ``block_size`` counts the numbers in a piece for 'block', the last of which is filled up with zeros.
     """
 
     dimension: int
@@ -154,20 +140,14 @@ class Splitting:
 
     @property
     def positions(self) -> int:
-        """Messages of one vector."""
         return -(-self.dimension // self.numbers_per_piece)
 
     @property
     def payload_bytes(self) -> int:
-        """Size of every payload."""
         return self.numbers_per_piece * NUMBER.itemsize
 
     def pieces(self, vector: np.ndarray) -> list[Piece]:
-        """The pieces of one vector (d,); private until sealed.
-
-        Raises:
-            InvalidMessage: it has another length, numbers of another kind, or numbers that are not finite.
-        """
+        """The pieces of one vector (d,), private until sealed; InvalidMessage unless it is one of finite floats."""
         vector = np.asarray(vector)
         if vector.shape != (self.dimension,) or vector.dtype.kind != "f":
             raise InvalidMessage(refusal("A vector", vector, f"of shape ({self.dimension},) and type float32"))
@@ -179,12 +159,7 @@ class Splitting:
         return [Piece(position, data[size * position : size * (position + 1)]) for position in range(self.positions)]
 
     def sum_of(self, pieces: Sequence[Piece]) -> tuple[np.ndarray, int]:
-        """The sum of the vectors, float64 (d,), and how many there were.
-
-        Raises:
-            InvalidMessage: a piece is missing or surplus, has another size or an unknown position, or holds a number
-                that is not finite.
-        """
+        """The sum of the vectors, float64 (d,), and how many there were; InvalidMessage for pieces of no such vectors."""
         positions = np.fromiter((piece.position for piece in pieces), dtype=np.int64, count=len(pieces))
         if not len(pieces) or positions.max() >= self.positions:
             raise InvalidMessage(f"Pieces have positions from 0 to {self.positions - 1}; one has not, or none came.")
@@ -275,10 +250,9 @@ class Analyzer:
     def open(self, ciphertexts: Sequence[bytes], round_number: int) -> list[bytes]:
         """The payloads of a round, in the order of the shuffler.
 
-        Raises:
-            InvalidMessage: the round was opened before, a message is a duplicate, malformed, or a piece of a vector.
-            TooFewMessages: fewer than ``min_messages`` arrived.
-            ValueError: a message has another size, was sealed to another key, or is of another round or session.
+        Raises InvalidMessage where the round was opened before or a message is a duplicate, malformed, or a piece of a
+        vector, TooFewMessages for fewer than ``min_messages``, and ValueError where a message has another size, was
+        sealed to another key, or is of another round or session.
         """
         pieces = self.open_pieces(ciphertexts, round_number)
         if any(piece.position for piece in pieces):

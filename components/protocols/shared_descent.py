@@ -49,10 +49,7 @@ logger = logging.getLogger(__name__)
 class JointColumns:
     """Which coordinates of the joint weight vector belong to which data party, the guest first.
 
-    Attributes:
-        names: (role, party id) of every data party.
-        counts: columns of every data party, the guest's with the intercept.
-        own: position of the party that runs this process.
+    ``counts`` are the columns of each, the guest's with the intercept; ``own`` is the position of this process's party.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -134,7 +131,6 @@ class LossConsent:
             self._peers[GUEST].put("consent", self._agreed)
 
     def answer(self) -> None:
-        """At the guest: tell the hosts whether all of them consent."""
         if self._is_guest:
             consents = [host.get("consent") for host in self._peers.values()]
             self._agreed = all(consents)
@@ -156,10 +152,8 @@ class LossConsent:
 class Start:
     """Where a descent begins at one party.
 
-    Attributes:
-        weights: float64 (m,) of this party's columns, for every model.
-        learning_rates: the step size of every epoch.
-        states: of every model, see `SharedDescent`; None for fresh ones.
+    ``weights`` are float64 (m,) of this party's columns, and ``states`` as of `SharedDescent`, of every model; the step
+    size of every epoch is one of the ``learning_rates``.
     """
 
     weights: Sequence[np.ndarray]
@@ -195,13 +189,10 @@ class Decision:
 
 @dataclass(repr=False)
 class CheckedSteps:
-    """Steps whose losses the guest looks at together, on their way to its decision.
+    """Steps of one epoch whose losses the guest looks at together, on their way to its decision, which is its ``state``.
 
-    Attributes:
-        ctx, epoch: of the epoch that they belong to; ``last``: they end it.
-        losses, shares: this party's part of their losses, and its share of the weights after them, of every model.
-        peers_masked_losses: what the others said about the losses.
-        state: at the guest its decision.
+    ``losses`` and ``shares`` are this party's part of their losses, and its share of the weights after them, of every
+    model.
     """
 
     ctx: Context
@@ -260,7 +251,6 @@ class SharedSteps:
             party.put("masks", [encrypt_masks(of_batch, layout, encryption, expected) for of_batch in masks])
 
         def answers() -> dict[int, list[tuple]]:
-            """{position: [(answer for that party, this party's share of the product) of every batch]}."""
             return {
                 position: [
                     multiply_masks(self._shares[at], masks[at], received, layout, self._keys.peers[position])
@@ -270,7 +260,6 @@ class SharedSteps:
             }
 
         def shares() -> list[list[StepProducts]]:
-            """For every other party, this party's share of the product of every batch."""
             own_key = self._keys.private
             return [[open_answer(each, layout, own_key) for each in party.get("products")] for party in peers.values()]
 
@@ -288,9 +277,7 @@ class SharedSteps:
         """One step for every batch; the guest's decisions that arrived meanwhile, of this epoch or of earlier ones.
 
         A decision other than GOES_ON is the last one. Then this party's shares are those after the epoch that it is about.
-
-        Raises:
-            ValueError: the guest's decision is that training diverged.
+        ValueError where it is that training diverged.
         """
         decisions: list[Decision] = []
         self._prepare(ctx.sub_ctx("prepare"), epoch)
@@ -324,7 +311,6 @@ class SharedSteps:
         return ends or not self._prepared[0].left
 
     def _settle(self, ctx: Context, judge: Judge | None) -> list[Decision]:
-        """Say all that is left to say of steps that have run."""
         decisions: list[Decision] = []
         for message_ctx, _ in ctx.ctxs_zip(range(_MESSAGES_TO_WORD)):
             _, said = self._exchange(message_ctx, None, judge)
@@ -338,11 +324,7 @@ class SharedSteps:
     ) -> tuple[Messages, list[Decision]]:
         """One message each way between every two data parties that have something to say.
 
-        Args:
-            weights: hidden ones of a step; None without a step.
-
-        Returns:
-            The others' hidden weights, and the guest's decision if it is one on an epoch.
+        ``weights`` are the hidden ones of a step, None without one; returned are the others', and what the guest decided.
         """
         finished, hidden, opened = self._finished, self._hidden, self._opened
         own_decision = opened.state if opened else None
@@ -450,5 +432,4 @@ class SharedSteps:
 
 
 def _end(decisions: Sequence[Decision]) -> bool:
-    """Whether training ends with the last of the guest's decisions."""
     return any(decision.ends for decision in decisions)

@@ -54,7 +54,6 @@ MALFORMED = "The guest's terms are not of the form that this version knows; this
 
 
 def models_of(classes: Sequence[float]) -> int:
-    """How many models tell the classes apart."""
     return 1 if len(classes) == 2 else len(classes)
 
 
@@ -67,15 +66,8 @@ def class_names(classes: Sequence[float]) -> list[int | float]:
 class Descent:
     """What a job's parameters say of a descent; every party reads it from its own copy of them.
 
-    Attributes:
-        epochs: of the training, at most.
-        sigmoid: taylor or exact, which is corrected ``sigmoid_rounds`` times.
-        fit_intercept: whether the guest's last weight is an intercept.
-        key_length: of every party's Paillier key, in bits.
-        early_stop, tol: when training ends, see `Convergence`.
-        batch_size: rows of a batch, None for all.
-        optimizer, scheduler: in FATE's format; None for the default optimizer.
-        shared: whether weights stay shared while they are trained, which needs an update rule that is linear in them.
+    The sigmoid is taylor or exact, which is corrected ``sigmoid_rounds`` times. ``optimizer`` is None for the default one.
+    With ``shared``, weights stay shared while they are trained, which needs an update rule that is linear in them.
     """
 
     epochs: int
@@ -119,8 +111,7 @@ class Descent:
 class PartyNoise:
     """What all parties must know of one party's noise, with its `RowBounds`.
 
-    Attributes:
-        multipliers: {fit: standard deviation of its Gaussian noise in units of the sensitivity}, 0 without a promise.
+    ``multipliers`` are {fit: standard deviation of its Gaussian noise in units of the sensitivity}, 0 without a promise.
     """
 
     kind: str
@@ -139,14 +130,12 @@ class PartyNoise:
 
     @classmethod
     def from_wire(cls, wire: Document) -> PartyNoise:
-        """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {field.name for field in fields(cls)}:
             raise Refusal("A party's part of the noise is not of the form that this version knows.")
         return cls(**wire)
 
 
 def fits_of(kind: str) -> tuple[str, ...]:
-    """The fits of a training with noise of this kind."""
     return (FIRST_FIT, TRAINING) if kind == ADAPTIVE else (TRAINING,)
 
 
@@ -154,9 +143,7 @@ def fits_of(kind: str) -> tuple[str, ...]:
 class NoiseTerms:
     """Noise on second moments, uniform or adaptive, or on the guest's X^T t alone (label), as all data parties know it.
 
-    Attributes:
-        fit: the fit that these terms are of, see `fits`.
-        parties: the noise of every data party, the guest's first.
+    The terms are of one of the `fits`, and ``parties`` holds the noise of every data party, the guest's first.
     """
 
     kind: str
@@ -240,7 +227,6 @@ class NoiseTerms:
 
     @classmethod
     def from_wire(cls, wire: Document) -> NoiseTerms:
-        """Raises ValueError for what `to_wire` did not write."""
         if not isinstance(wire, dict) or wire.keys() != {"kind", "fit", "parties"}:
             raise Refusal(OTHER_NOISE)
         return cls(wire["kind"], wire["fit"], tuple(map(PartyNoise.from_wire, wire["parties"])))
@@ -256,21 +242,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class TrainingTerms:
-    """Public numbers that direct a training.
+    """Public numbers that direct a training of n = ``rows`` records; batches are (first row, row after the last).
 
-    Attributes:
-        rows: number n of training records.
-        batches: (first row, row after the last) of every batch.
-        optimizer: in FATE's format.
-        flipback_epochs, correction_epochs: epochs (from 0) that begin with a round of flipback, with a correction of
-            the sigmoid.
-        score_epochs: epochs that begin with joint scores at the guest, for either of the two.
-        features: columns of all data parties, the guest's first, its intercept among them.
-        mean_square_bits: the mean square of every column over every batch is at most 2 to this.
-        run: random name of the training.
-        noise: None without.
-        classes: label values that may occur, in ascending order.
-        descent: from the job's parameters; it does not travel.
+    Epochs from 0: ``flipback_epochs`` begin with a round of flipback, ``correction_epochs`` with a correction of the
+    sigmoid, ``score_epochs`` with joint scores at the guest, for either of the two. ``features`` are numbers of columns of
+    all data parties, the guest's first, its intercept among them; the mean square of every column over every batch is at
+    most 2^``mean_square_bits``. ``run`` is a random name of the training; ``classes`` are the label values that may occur,
+    ascending. The descent comes from the job's parameters and does not travel.
     """
 
     rows: int
@@ -287,7 +265,6 @@ class TrainingTerms:
     descent: Descent
 
     def to_wire(self) -> Document:
-        """Builtins, as all parties exchange them."""
         wire = {name: getattr(self, name) for name in WIRE}
         lists = {name: list(value) for name, value in wire.items() if isinstance(value, tuple)}
         return {**wire, **lists, "noise": self.noise and self.noise.to_wire()}
@@ -317,7 +294,6 @@ class TrainingTerms:
 
     @property
     def models(self) -> int:
-        """How many models are trained, side by side."""
         return models_of(self.classes)
 
     @property
@@ -331,7 +307,6 @@ class TrainingTerms:
 
     @cached_property
     def bounds(self) -> QuadraticBounds:
-        """Public numbers about the loss, for the widths of masks and the pace of checks."""
         if self.noise:
             return self._noisy_bounds(self.noise)
         return QuadraticBounds(

@@ -25,7 +25,6 @@ CLASSES = 2
 
 
 def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, output_data: TableOutput) -> None:
-    """Check, correct, write the table in FATE's prediction format."""
     scored = input_data.read()
     kind = checked_kind(scored)
     refuse_other_flips(home_of(ctx), scored, settings.epsilon)
@@ -39,17 +38,15 @@ def correct_scores(ctx: Context, settings: Settings, input_data: TableInput, out
     corrected = scores.mapValues(partial(_corrected, epsilon=settings.epsilon, threshold=settings.threshold))
     output_data.write(prediction_frame_of(scored, corrected, kind))
     flip = flip_probability(settings.epsilon)
-    show_summary(
-        ctx,
-        {
-            "mechanism": "correction of scores for flipped labels, post-processing",
-            "epsilon of the labels (nats, unit label, replace-one)": settings.epsilon,
-            "further epsilon": 0,
-            "rate of flips": flip,
-            "rows": len(given),
-            "share of scores that no flips give": float(np.mean((given < flip) | (given > 1 - flip))),
-        },
-    )
+    facts = {
+        "mechanism": "correction of scores for flipped labels, post-processing",
+        "epsilon of the labels (nats, unit label, replace-one)": settings.epsilon,
+        "further epsilon": 0,
+        "rate of flips": flip,
+        "rows": len(given),
+        "share of scores that no flips give": float(np.mean((given < flip) | (given > 1 - flip))),
+    }
+    show_summary(ctx, facts)
 
 
 def checked_kind(scored: DataFrame) -> str:
@@ -82,5 +79,4 @@ def refuse_other_flips(home: PartyHome, scored: DataFrame, epsilon: float) -> No
 
 
 def _corrected(scores: np.ndarray, epsilon: float, threshold: float) -> tuple[list, list, list]:
-    """Scores, results and details of a block."""
     return scored_by_one(true_probability(scores, epsilon), threshold)

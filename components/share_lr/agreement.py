@@ -43,7 +43,6 @@ class SharedRows:
 
     @property
     def features(self) -> list[str]:
-        """Joint feature columns in their public order."""
         return [*self.alignment.guest, *self.alignment.host]
 
     def training_blocks(self) -> Table:
@@ -105,7 +104,6 @@ class OpenedSize:
     release: int | None = None
 
     def record(self) -> None:
-        """Before anything is opened."""
         other = "host" if self.ctx.is_on_guest else "guest"
         if self.rows.alignment.hide_size is None or (other == "host" and other not in SEES[self.reveal]):
             return
@@ -118,8 +116,7 @@ class OpenedSize:
             count=1,
             release_key=f"{job.task_id} {secrets.token_hex(16)}",
             fingerprint=ids_fingerprint(self.rows.frame),
-            job_id=job.job_id,
-            task_id=job.task_id,
+            **job._asdict(),
         ).release_id
 
     def mark_released(self) -> None:
@@ -145,7 +142,6 @@ def check_rows(rows: SharedRows, settings: ShareSettings) -> None:
 
 
 def joint_weights(rows: SharedRows, settings: ShareSettings) -> int:
-    """Features of both parties, and one for the intercept."""
     return len(rows.features) + int(settings.training.init_param["fit_intercept"])
 
 

@@ -19,18 +19,12 @@ LABELS = [0, 1]
 
 @dataclass(frozen=True)
 class JoinedModel:
-    """What a party holds of a model.
+    """What a party holds of a model: the joint features in their public order, and this party's own names of its own.
 
-    Attributes:
-        header: joint feature columns, in their public order.
-        own_columns: this party's own names of its features among them.
-        family: binomial or gaussian.
-        fit_intercept: whether the last weight is an intercept, which the membership column multiplies.
-        reveal: whom the weights are opened to.
-        run: random name of the training, the same at both parties.
-        origin: random name of the training that this party alone chose and knows.
-        weights: object (d,), integers in units of 2^-22: the weights, or this party's share of them with reveal nobody;
-            None at a party that the weights are not opened to.
+    ``run`` is a random name of the training, the same at both parties; ``origin`` one that this party alone chose and
+    knows. ``weights`` are object (d,), integers in units of 2^-22: the weights, or this party's share of them with
+    reveal nobody; None at a party that the weights are not opened to. The last one is an intercept with
+    ``fit_intercept``, which the membership column multiplies.
     """
 
     header: tuple[str, ...]
@@ -44,7 +38,6 @@ class JoinedModel:
 
     @property
     def factors(self) -> list:
-        """The columns that the weights multiply, in their order."""
         return [*self.header, *([MEMBERSHIP] if self.fit_intercept else [])]
 
     def to_json(
@@ -85,9 +78,8 @@ class JoinedModel:
         try:
             estimator = document["data"]["estimator"]
             reveal, family = document["meta"]["reveal"], document["meta"]["family"]
-            header, own_columns, fit_intercept, run, origin = (
-                estimator[name] for name in ("header", "own_columns", "fit_intercept", "run", "origin")
-            )
+            named = ("header", "own_columns", "fit_intercept", "run", "origin")
+            header, own_columns, fit_intercept, run, origin = (estimator[name] for name in named)
             # An earlier version knew all columns by number.
             header = estimator.get("public_header", header)
             weights: np.ndarray | None

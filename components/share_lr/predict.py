@@ -102,8 +102,8 @@ class JoinedScoringGuestPreflight(JoinedScoringPreflight):
         if facts["run"] != self.model.run:
             raise Refusal("The input_model of guest and host do not come from the same training.")
         self.rows.check_same(hosts)
-        if facts["key_length"] != self.key_length:
-            found = facts["key_length"]
+        found = facts["key_length"]
+        if found != self.key_length:
             raise Refusal(
                 f"he_param.key_length is {found} at the host and {self.key_length} at the guest; set one at both."
             )
@@ -127,7 +127,6 @@ class JoinedScoringHostPreflight(JoinedScoringPreflight):
 def predict_guest(
     ctx: Context, settings: Prediction, document: Document, frame: DataFrame, alignment: Document
 ) -> DataFrame:
-    """Returns the prediction frame in FATE's format."""
     check_two_parties(ctx)
     checks = JoinedScoringGuestPreflight(ctx, settings, document, frame, alignment)
     checks.agree()
@@ -154,7 +153,10 @@ def take_scores(
     scores = own.join(received, partial(opened_scores, modulus=modulus))
     scored = rows.frame.create_frame()
     if opens_labels(rows, model):
-        opened = share_blocks(rows.frame, [LABEL]).join(ctx.hosts[0].get("label_shares"), _opened_labels)
+        opened = share_blocks(rows.frame, [LABEL]).join(
+            ctx.hosts[0].get("label_shares"),
+            lambda own, other: (own + other)[:, 0].astype(np.float64) * 2.0**-FRACTION_BITS,
+        )
         only = scored.create_frame()
         only[LABEL] = column_of(opened)
         scored.label = only
@@ -187,7 +189,3 @@ def _score_shares(ctx: Context, rows: SharedRows, model: JoinedModel, key_length
     keys = Together(ctx)("keys sent", partial(exchange_keys, ctx.sub_ctx("keys"), columns, key_length))
     side = Side.of(ctx, keys, columns)
     return score_shares(side, share_blocks(rows.frame, model.factors), weights, model.weights, model.reveal)
-
-
-def _opened_labels(own: np.ndarray, received: np.ndarray) -> np.ndarray:
-    return (own + received)[:, 0].astype(np.float64) * 2.0**-FRACTION_BITS

@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -89,7 +88,11 @@ def score_shares(side: Side, blocks: Table, columns: int, weights: np.ndarray | 
     def opened() -> Table | None:
         if other not in multipliers:
             return None
-        open_block = partial(_opened, layout=own_layout, private=side.private.decryption())
+        private = side.private.decryption()
+
+        def open_block(block: np.ndarray, sealed: list) -> np.ndarray:
+            return _without_limbs(cross_product.open_sums(sealed, len(block), own_layout, private))
+
         return blocks.join(side.party.get("masked_scores"), open_block)
 
     kept = side.together("encrypted columns", multiplied)
@@ -150,10 +153,6 @@ def _sealed(
         sums = cross_product.multiply_shares(limbs, encrypted, rows, layout, public)
         sealed, share = cross_product.seal_sums(sums, rows, layout, public, stream.integer)
         yield key, (sealed, _without_limbs(share))
-
-
-def _opened(block: np.ndarray, sealed: list, layout: SlotLayout, private: Any) -> np.ndarray:
-    return _without_limbs(cross_product.open_sums(sealed, len(block), layout, private))
 
 
 def _without_limbs(sums: np.ndarray) -> np.ndarray:

@@ -114,7 +114,6 @@ def train_guest(
 
 
 def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignment: Document) -> Document:
-    """Returns the host's JSON model."""
     agreement.check_two_parties(ctx)
     checks = JoinedHostPreflight(ctx, settings, frame, alignment)
     wire = checks.agree()
@@ -130,7 +129,6 @@ def train_host(ctx: Context, settings: ShareSettings, frame: DataFrame, alignmen
 def _train(
     ctx: Context, checks: JoinedPreflight, terms: TrainingTerms, origin: str, losses: CountedLosses | None = None
 ) -> tuple[JoinedModel, Progress]:
-    """What both parties do alike."""
     rows, settings = checks.rows, checks.settings
     training = JoinedTraining(ctx, rows.training_blocks(), terms, losses)
     progress = run_epochs(ctx, training)

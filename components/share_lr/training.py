@@ -32,18 +32,10 @@ from fate_dp.crypto.slots import SlotLayout
 from ..common.federation import Context
 from ..common.frames import Table
 from ..common.preflight import Refusal, Together
+from ..protocols import shared_descent
 from ..protocols.optimizers import CONVERGED, DIVERGED, Convergence
 from ..protocols.score_counts import CountedLosses
-from ..protocols.shared_descent import (
-    CheckedSteps,
-    Decision,
-    JointColumns,
-    Keys,
-    LossConsent,
-    SharedSteps,
-    Start,
-    exchange_keys,
-)
+from ..protocols.shared_descent import CheckedSteps, Decision, JointColumns, Keys, SharedSteps
 from ..protocols.training_terms import Descent, TrainingTerms
 
 logger = logging.getLogger(__name__)
@@ -112,10 +104,7 @@ def half_of(block: np.ndarray, front: bool) -> np.ndarray:
 
 def _cross_products(side: Side, blocks: Table, rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Shares of the products over both halves of the rows; each may be of the transposed product."""
-    own_layout, layout = (
-        cross_product.wide_layout(rows, side.private.public_key),
-        cross_product.wide_layout(rows, side.public),
-    )
+    own_layout, layout = (cross_product.wide_layout(rows, key) for key in (side.private.public_key, side.public))
     encrypt = partial(
         _encrypted, front=not side.guest, encryption=side.private.encryption(), layout=own_layout, expected=rows // 2
     )
@@ -190,13 +179,13 @@ class JoinedTraining(SharedSteps):
         """``blocks`` are this party's shares of [features, membership, label]; ``terms.features`` is (joint weights, 0)."""
         columns = JointColumns.of(ctx, terms.features)
         rates = terms.learning_rates()
-        consent = LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
-        exchange = partial(exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
+        consent = shared_descent.LossConsent(ctx.sub_ctx("losses"), columns, terms.losses_opened(rates), losses)
+        exchange = partial(shared_descent.exchange_keys, ctx.sub_ctx("keys"), columns, terms.descent.key_length)
         keys = Together(ctx)("keys sent", exchange)
         consent.answer()
         side = Side.of(ctx.sub_ctx("statistics"), keys, columns)
         share = quadratic_share(side, blocks, terms)
-        start = Start([np.zeros(columns.counts[columns.own])], rates)
+        start = shared_descent.Start([np.zeros(columns.counts[columns.own])], rates)
         super().__init__(columns, keys, [share], terms, start, consent.agreed())
 
     @property
@@ -204,7 +193,6 @@ class JoinedTraining(SharedSteps):
         return self._terms.descent
 
     def weight_share(self) -> list[int]:
-        """This party's share of all joint weights, unit 2^-40."""
         (descent,) = self._descents
         return descent.share_of(slice(0, self._columns.total))
 
@@ -276,7 +264,6 @@ class StoppingRule:
         self._convergence = Convergence(self._descent.early_stop, self._descent.tol)
 
     def __call__(self, steps: CheckedSteps, varying: list[float]) -> str:
-        """A `Judge`."""
         (mean,), family, epochs = varying, self._descent.family, self._descent.epochs
         if not self._training.passes(mean + _LARGEST[family]):
             return DIVERGED
@@ -290,7 +277,6 @@ class StoppingRule:
 
 
 def run_epochs(ctx: Context, training: JoinedTraining) -> Progress:
-    """The epochs at either party."""
     progress = Progress()
     judge = StoppingRule(training, progress) if ctx.local.role == "guest" else None
     for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(training.descent.epochs):

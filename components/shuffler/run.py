@@ -93,8 +93,7 @@ def sealed_answers(frame: DataFrame, request: Request, number: int, sealing: Sea
     """The party's ciphertexts for request ``number``: one of ``MESSAGE_BYTES`` per record, on the driver.
 
     An engine such as Spark may compute a block twice. The coins of a block are therefore a function of a key that the
-    party draws once per task, of the request and of the block: a record never answers one request in two ways. What is
-    sealed twice differs, but holds the same answers, and only one of the two is sent.
+    party draws once per task, of the request and of the block: a record never answers one request in two ways.
     """
     kernel = partial(_sealed_block, request=request, number=number, sealing=sealing)
     blocks = feature_blocks(frame[[request.column]]).map(kernel).collect()
@@ -284,7 +283,6 @@ class Shuffler(Role):
         return records
 
     def _shuffled(self, number: int, records: Mapping[PartyId, int]) -> list[bytes]:
-        """Ciphertexts of one request from all clients, in a random order."""
         arrived: list[bytes] = []
         for member, count in records.items():
             content = self.party(SENDING, member).get(messages_about(number))

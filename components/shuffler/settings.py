@@ -23,15 +23,11 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Request:
-    """One statistic of one column.
+    """One statistic of one column: a mean, or the shares of equal bins (``histogram``) or of listed values (``frequency``).
 
-    Attributes:
-        kind: ``mean``; ``histogram``, shares of equally wide bins; or ``frequency``, shares of listed values.
-        low, high: public range of a mean or a histogram, in the unit of the column.
-        bins: of a histogram.
-        points: of a mean, the evenly spaced numbers from low to high to one of which a record's value is rounded at
-            random; two serve a small epsilon best, and their messages hide most.
-        values: of a frequency; all others are counted together.
+    A mean or a histogram has a public range from ``low`` to ``high`` in the unit of the column. A mean rounds a record's
+    value at random to one of ``points`` evenly spaced numbers; two serve a small epsilon best, and their messages hide
+    most. A frequency counts all but its ``values`` together.
     """
 
     column: str
@@ -47,7 +43,6 @@ class Request:
         return f"{self.kind} of {self.column}"
 
     def to_json(self) -> dict[str, object]:
-        """What was given, in builtins."""
         given = {**asdict(self), "values": list(self.values) or None}
         return {name: value for name, value in given.items() if value is not None}
 

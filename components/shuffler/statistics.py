@@ -78,7 +78,9 @@ def statistic(request: Request, answers: np.ndarray, epsilon0: float) -> Documen
     No answer is rarer than its flips make it, so that few records in a category do not pass for certainty.
     """
     found = {"column": request.column, "kind": request.kind, "messages": len(answers)}
-    likely, stretch = _likely(answers, request, epsilon0), _stretch(request, epsilon0)
+    likely, classes = _likely(answers, request, epsilon0), len(request.grid)
+    # By how much an estimate moves when the share of an answer does.
+    stretch = 1 / (keep_probability(epsilon0, classes) - flip_probability(epsilon0, classes) / (classes - 1))
     if request.kind == MEAN:
         spread = likely @ request.grid**2 - (likely @ request.grid) ** 2
         return {**found, **_estimate(estimate_mean(answers, request.grid, epsilon0), spread, stretch, len(answers))}
@@ -99,12 +101,6 @@ def _likely(answers: np.ndarray, request: Request, epsilon0: float) -> np.ndarra
     seen = np.bincount(answers, minlength=classes) / len(answers)
     likely = np.maximum(seen, flip_probability(epsilon0, classes) / (classes - 1))
     return likely / likely.sum()
-
-
-def _stretch(request: Request, epsilon0: float) -> float:
-    """By how much an estimate moves when the share of an answer does."""
-    classes = len(request.grid)
-    return 1 / (keep_probability(epsilon0, classes) - flip_probability(epsilon0, classes) / (classes - 1))
 
 
 def _estimate(value: float, spread: float, stretch: float, records: int) -> Document:

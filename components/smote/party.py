@@ -14,20 +14,10 @@ import numpy as np
 
 from fate_dp.data_prep.over_sampling import KEEP_CATEGORIES, MAX_VALUE, OverSampling, over_sample_arrays, synthetic_ids
 
+from ..common import frames
 from ..common.charges import has_synthetic_rows, home_of, job_of
 from ..common.federation import Context, Document, TableOutput, require
-from ..common.frames import (
-    DataFrame,
-    bad_feature,
-    block_of,
-    block_starts,
-    collect_column,
-    feature_blocks,
-    label_blocks,
-    refuse_weights,
-    require_distinct_ids,
-    require_rows,
-)
+from ..common.frames import DataFrame
 from ..common.preflight import Preflight, Refusal, show_summary
 from .settings import MAX_SEED, Settings
 
@@ -37,11 +27,11 @@ Groups = Sequence[Sequence[str]]
 
 def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str]) -> None:
     """Rows, ids and columns; ``interpolated`` is the set of columns that get values between those of two records."""
-    require_rows(frame)
+    frames.require_rows(frame)
     schema = frame.schema
     if schema.label_name is None:
         raise Refusal("The training table has no label column; every party that over-samples needs its own labels.")
-    refuse_weights(frame)
+    frames.refuse_weights(frame)
     if not schema.columns.to_list():
         raise Refusal("The table has no feature columns; over-sampling needs at least one.")
     for name in (name for group in groups for name in group if name not in schema.columns):
@@ -49,13 +39,13 @@ def check_table(frame: DataFrame, groups: Groups, interpolated: Collection[str])
     if not interpolated:
         raise Refusal("All columns are in groups; smotenc needs a numeric column to find neighbours by.")
     for name in schema.columns:
-        block = block_of(frame, name)
+        block = frames.block_of(frame, name)
         if not block.is_numeric():
-            raise bad_feature(name, "is not numeric; all features must be numbers")
+            raise frames.bad_feature(name, "is not numeric; all features must be numbers")
         if name in interpolated and not block.dtype.is_floating_point:
             whole = "has a whole-number type, which holds no value between two records; upload it as float64"
-            raise bad_feature(name, whole)
-    require_distinct_ids(frame)
+            raise frames.bad_feature(name, whole)
+    frames.require_distinct_ids(frame)
     if has_synthetic_rows(frame):
         raise Refusal("The table was over-sampled before; use the one without synthetic rows.")
 
@@ -65,7 +55,7 @@ def check_values(columns: Sequence[str], features: np.ndarray, groups: Groups) -
     # A missing value fails the comparison.
     for name, sound in zip(columns, (np.abs(features) <= MAX_VALUE).all(axis=0)):
         if not sound:
-            raise bad_feature(name, f"must be finite and within {MAX_VALUE:g}, got a missing or larger value")
+            raise frames.bad_feature(name, f"must be finite and within {MAX_VALUE:g}, got a missing or larger value")
     for group in groups:
         values = features[:, [columns.index(name) for name in group]]
         if not np.isin(values, (0.0, 1.0)).all() or not (values.sum(axis=1) == 1.0).all():
@@ -100,7 +90,8 @@ class SmoteRows(NamedTuple):
 
 def pull(frame: DataFrame) -> SmoteRows:
     """All rows of the table, in this process, 8 bytes a value: SMOTE looks for neighbours among all rows of a class."""
-    features, labels = collect_column(feature_blocks(frame)), collect_column(label_blocks(frame))
+    features = frames.collect_column(frames.feature_blocks(frame))
+    labels = frames.collect_column(frames.label_blocks(frame))
     order = np.lexsort((labels, *features.T))
     return SmoteRows(features[order], labels[order])
 
@@ -112,22 +103,15 @@ def with_synthetic_rows(frame: DataFrame, features: np.ndarray, labels: np.ndarr
     """
     from fate.arch.dataframe.ops._indexer import get_partition_order_mappings_by_block_table
 
-    manager, table = frame.data_manager.duplicate(), frame.block_table
+    manager = frame.data_manager.duplicate()
     schema, size = manager.schema, manager.block_row_size
     ids = list(synthetic_ids(len(labels), tag))
     values = {schema.sample_id_name: ids, schema.match_id_name: ids, schema.label_name: labels}
     values.update(zip(schema.columns, features.T))
-    first = max(block_starts(frame)) + 1
+    first = max(frames.block_starts(frame)) + 1
     starts = range(0, len(labels), size)
     blocks = [(first + number, _blocks(manager, values, at, at + size)) for number, at in enumerate(starts)]
-    added = frame._ctx.computing.parallelize(
-        blocks,
-        partition=table.num_partitions,
-        key_serdes_type=table.key_serdes_type,
-        value_serdes_type=table.value_serdes_type,
-        partitioner_type=table.partitioner_type,
-    )
-    joined = table.union(added)
+    joined = frames.with_blocks(frame, frame.block_table, blocks)
     return type(frame)(frame._ctx, joined, get_partition_order_mappings_by_block_table(joined, size), manager)
 
 
@@ -154,7 +138,7 @@ def over_sample_table(ctx: Context, frame: DataFrame, output: TableOutput, setti
     """
     # The guest passes the verdicts on, so there must be one; hosts and an own model without any are welcome.
     require(ctx.federation.parties, "guest", "smote needs exactly one to tell all of a refusal.", at_most=1)
-    job, tag = job_of(ctx), ctx.federation.local_party[1]
+    tag = ctx.federation.local_party[1]
     rule = rule_of(settings.method, settings.neighbours, settings.groups)
     preflight = FitTable(ctx, frame, rule, settings.groups)
     preflight.agree()
@@ -172,8 +156,7 @@ def over_sample_table(ctx: Context, frame: DataFrame, output: TableOutput, setti
         method=f"{rule.method}, {rule.neighbours} neighbours, {draws}",
         rows=len(rows.labels) + new_rows,
         synthetic_rows=new_rows,
-        job_id=job.job_id,
-        task_id=job.task_id,
+        **job_of(ctx)._asdict(),
     )
     facts = {
         "mechanism": "over-sampling of this party's own rows",

@@ -78,7 +78,7 @@ def tables_of(plan: JobPlan) -> dict[str, set[str]]:
         channels = [each for given in inputs(task).values() for each in channels_of(given)]
         listed = [each for kind, each in channels if kind == "data_warehouse"]
         for party in walk.parties[name]:
-            for each in (*listed, *(walk.given_to(name, party) if task["component_ref"] == "reader" else ())):
+            for each in (*listed, *(walk.given_to[name][party] if task["component_ref"] == "reader" else ())):
                 found.setdefault(party[1], set()).add(f"{each.get('namespace')}/{each.get('name')}")
     return found
 

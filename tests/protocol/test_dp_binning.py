@@ -9,7 +9,7 @@ import pytest
 
 from fate_dp.components.common.federation import own_party
 from fate_dp.components.common.preflight import UNTOLD
-from fate_dp.components.dp_binning.messages import MESSAGES
+from fate_dp.components.dp_binning.component import MESSAGES
 from fate_dp.components.dp_binning.settings import Settings
 from fate_dp.crypto.paillier import PublicKey
 from fate_dp.privacy.bins import TableBins

@@ -39,7 +39,7 @@ def train(ctx, parts, home):
     os.environ["FATE_DP_HOME"] = home
     from fate_dp.components.common.charges import home_of
     from fate_dp.components.common.wire.channel import plain_messages
-    from fate_dp.components.dp_homo_nn.messages import MESSAGES
+    from fate_dp.components.dp_homo_nn.component import MESSAGES
     from fate_dp.components.dp_homo_nn.train import train_party
     from fate_dp.deploy.recorder.recording import recording
     from fate_dp.privacy.private_files import replace_file

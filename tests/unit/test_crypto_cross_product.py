@@ -180,9 +180,11 @@ def test_no_ciphertext_is_sent_twice(monkeypatch):
 
 def test_what_goes_back_carries_a_full_blinding_for_each_ciphertext(monkeypatch):
     left, right = random_factors(3, 2, 7)
-    layout, blinded, fully_blinded = product_layout(3, PUBLIC), [], cross_product.fully_blinded
+    layout, blinded, fully_blinded = product_layout(3, PUBLIC), [], cross_product.paillier.fully_blinded
     sums = sums_of(left, right, layout)
-    monkeypatch.setattr(cross_product, "fully_blinded", lambda all: blinded.extend(fully_blinded(all)) or blinded)
+    monkeypatch.setattr(
+        cross_product.paillier, "fully_blinded", lambda all: blinded.extend(fully_blinded(all)) or blinded
+    )
     sealed, _ = seal_sums(sums, 7, layout, PUBLIC)
     assert sealed == [ciphertext.to_bytes() for ciphertext in blinded] and len(sealed) == 4
 

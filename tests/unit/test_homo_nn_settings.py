@@ -7,10 +7,11 @@ import pytest
 from fate_dp.components.common.parameters import parameters_of
 from fate_dp.components.common.preflight import PrivateReason, Refusal
 from fate_dp.components.dp_homo_nn.adaptive import contribution_step
-from fate_dp.components.dp_homo_nn.agreement import check_alike, check_module, check_parameters, federation_of
+from fate_dp.components.dp_homo_nn.agreement import check_alike, check_module, federation_of
 from fate_dp.components.dp_homo_nn.round_terms import calibrated, check_promise, guarantee_of, round_terms
 from fate_dp.components.dp_homo_nn.settings import TrainSettings, given_settings, module_name
 from fate_dp.components.protocols.noisy_rounds.account import events_of
+from fate_dp.components.protocols.noisy_rounds.party_tables import check_parameters
 from fate_dp.privacy.accounting.calibration import UnreachableTarget
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import ADD_OR_REMOVE, RELATIONS, REPLACE_ONE, Event, PureDP

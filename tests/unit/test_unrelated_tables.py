@@ -15,7 +15,7 @@ from fate_dp.components.common.preflight import Refused
 from fate_dp.components.dp_binning import settings as binning
 from fate_dp.components.dp_binning.agreement import HostAgreement
 from fate_dp.components.label_flip import guest as label_flip
-from fate_dp.components.label_flip.messages import MESSAGES
+from fate_dp.components.label_flip.component import MESSAGES
 from fate_dp.components.label_flip.settings import Settings
 from fate_dp.pipelines.jobs.csv_files import TableMeta
 from fate_dp.pipelines.jobs.populations import Owner

@@ -15,7 +15,7 @@ import numpy as np
 
 from fate_dp.crypto import cross_product
 from fate_dp.crypto.cross_product import MEAN_SQUARE_BITS, ROWS_MULTIPLIED_AT_ONCE, open_sums, seal_sums
-from fate_dp.crypto.paillier import OwnerEncryption, PublicKey
+from fate_dp.crypto.paillier import PublicKey
 from fate_dp.crypto.slots import FEATURE_FRACTION_BITS, SlotLayout, encode_features
 from fate_dp.privacy.mechanisms.second_moments import MomentNoise
 
@@ -106,14 +106,11 @@ class Statistics:
             shares[at].add_own(self._columns, products)
         for_others = [position for position in peers if self._encryptor(position) == self._columns.own]
         if for_others:
-            encrypt = partial(
-                _encrypt,
-                encryption=self._keys.private.encryption(),
-                layout=self._layout(self._keys.public),
-                expected=self._terms.rows,
-                dropped=self._dropped,
+            encryption, layout = self._keys.private.encryption(), self._layout(self._keys.public)
+            rows, dropped = self._terms.rows, self._dropped
+            table = self._rows.mapValues(
+                lambda block: cross_product.encrypt_rows(own_matrix(block, dropped), encryption, layout, rows)
             )
-            table = self._rows.mapValues(encrypt)
             for position in for_others:
                 peers[position].put("encrypted_rows", table)
         for position, party in peers.items():
@@ -233,10 +230,6 @@ def _exact(
         yield key_of_all, found
 
 
-def _encrypt(block: Block, encryption: OwnerEncryption, layout: SlotLayout, expected: int, dropped: int) -> bytes:
-    return cross_product.encrypt_rows(own_matrix(block, dropped), encryption, layout, expected)
-
-
 def _multiply(
     pairs: Iterable[tuple[Any, tuple[Block, bytes]]],
     left: Matrix,
@@ -289,12 +282,15 @@ def mean_square_bits(rows: Table, names: Sequence[str], batches: Batches) -> int
     """How large a party's columns are: the least k from 0 to 8 for which every mean square over a batch is at most 2^k.
 
     It is 0 or 1 for standardised features, and all that the other parties learn of their size. The widths of masks and
-    the pace of training rest on it.
-
-    Raises:
-        ValueError: a feature is larger; its name stays with its own party.
+    the pace of training rest on it. ValueError for a larger feature, whose name stays with its own party.
     """
-    totals = rows.mapValues(partial(_square_sums, batches=batches)).reduce(np.add)
+
+    def squares(block: Block) -> np.ndarray:
+        """object (batches, columns): they exceed int64."""
+        sums = [cross_product.column_square_sums(block.within(*bounds).features) for bounds in batches]
+        return np.array(sums, dtype=object)
+
+    totals = rows.mapValues(squares).reduce(np.add)
     largest = 0
     for (first, last), sums in zip(batches, totals):
         for name, total in zip(names, sums):
@@ -312,10 +308,3 @@ def mean_square_bits(rows: Table, names: Sequence[str], batches: Batches) -> int
 def _bits(total: int, rows: int) -> int:
     """Least k >= 0 with total <= rows 2^(k + 48)."""
     return max(0, (-(-total // rows) - 1).bit_length() - 2 * FEATURE_FRACTION_BITS)
-
-
-def _square_sums(block: Block, batches: Batches) -> np.ndarray:
-    """object (batches, columns): they exceed int64."""
-    return np.array(
-        [cross_product.column_square_sums(block.within(*bounds).features) for bounds in batches], dtype=object
-    )

@@ -18,15 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from gmpy2 import mpz
 
-from fate_dp.crypto import slots
-from fate_dp.crypto.paillier import (
-    Ciphertext,
-    EncryptedSum,
-    PublicKey,
-    encrypt_column,
-    generate_keypair,
-    sum_of_columns,
-)
+from fate_dp.crypto import paillier, slots
+from fate_dp.crypto.paillier import Ciphertext, EncryptedSum, PublicKey
 from fate_dp.crypto.powers import powers_product
 
 from ...common.federation import Context, data_peers, others
@@ -84,7 +77,7 @@ class PerEpoch:
 
     def serve_arbiter(self, ctx: Context, terms: TrainingTerms) -> int:
         """Decrypt for all data parties until the guest says that training has ended; returns the epochs that ran."""
-        public_key, private_key = generate_keypair(terms.descent.key_length)
+        public_key, private_key = paillier.generate_keypair(terms.descent.key_length)
         for party in data_peers(ctx):
             party.put("public_key", private_key.to_wire())
         for epoch, epoch_ctx in ctx.on_iterations.ctxs_range(terms.descent.epochs):
@@ -165,13 +158,13 @@ def exchange_columns(
     """Send this party's encrypted quarter scores of a batch to guest and hosts, multiply with theirs."""
     first, last = bounds
     batch = rows.mapValues(partial(_slice, weights=weights, first=first, last=last))
-    column = batch.mapValues(lambda part: encrypt_column(slots.encode_scores(part.quarter_scores), public_key))
+    column = batch.mapValues(lambda part: paillier.encrypt_column(slots.encode_scores(part.quarter_scores), public_key))
     peers = data_peers(ctx)
     for party in peers:
         party.put("encrypted_scores", column)
     *earlier, latest = [party.get("encrypted_scores") for party in peers]
     for columns in earlier:
-        batch = batch.join(columns, _attach)
+        batch = batch.join(columns, lambda part, column: part._replace(received=(*part.received, column)))
     parts = batch.join(latest, partial(_multiply, public_key=public_key))
     return parts.reduce(partial(_merge, modulus=public_key.modulus_squared))
 
@@ -198,12 +191,8 @@ def _slice(block: Block, weights: np.ndarray, first: int, last: int) -> Slice:
     return Slice(rows.features, quarter - target, own_loss)
 
 
-def _attach(batch: Slice, column: bytes) -> Slice:
-    return batch._replace(received=(*batch.received, column))
-
-
 def _multiply(batch: Slice, column: bytes, public_key: PublicKey) -> Sums:
-    ciphertexts = sum_of_columns([*batch.received, column], public_key)
+    ciphertexts = paillier.sum_of_columns([*batch.received, column], public_key)
     if len(ciphertexts) != len(batch.features):
         raise ValueError(f"Encrypted scores must be one per row, {len(batch.features)}, got {len(ciphertexts)}.")
     exponents = np.column_stack([batch.features, slots.encode_features(batch.quarter_scores)])

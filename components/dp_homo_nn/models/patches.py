@@ -33,16 +33,12 @@ DIRECTIONS = 1500
 
 @dataclass(frozen=True)
 class Patches:
-    """What a job says of the features; public.
+    """What a job says of the features of images of a shape (channels, height, width); public.
 
-    Attributes:
-        shape: (channels, height, width) of an image.
-        size: pixels of a patch in either direction.
-        filters: how many patches an image is compared with.
-        threshold: of a match, in units of a whitened coordinate.
-        pools: parts of an image in either direction.
-        ridge: of the whitening, in units of the mean variance of a feature; the noisier a training, the larger the best one.
-        pictures: made-up pictures that filters and whitening are taken from.
+    ``size`` is the side of a patch in pixels, ``pools`` into how many parts an image falls in either direction. An
+    image is compared with ``filters`` patches, with a ``threshold`` of a match in units of a whitened coordinate. The
+    ``ridge`` of the whitening is in units of the mean variance of a feature; the noisier a training, the larger the
+    best one. Filters and whitening are taken from so many made-up ``pictures``.
     """
 
     shape: tuple[int, int, int]

@@ -122,7 +122,6 @@ def cnn(spec: ModelSpec) -> nn.Module:
 
 
 def _left(side: int) -> int:
-    """Rows (or columns) behind the second pooling."""
     first = (side - KERNEL + 1) // FIRST_POOL
     return (first - KERNEL + 1) // SECOND_POOL
 
@@ -217,13 +216,10 @@ MODELS = {
 def build_model(spec: ModelSpec, allowed: Mapping[str, str] | None = None) -> nn.Module:
     """The module from float32 (n, inputs) to (n, ``spec.outputs``), with start weights that its public seed decides.
 
-    Of the built-in models 'scattering_linear' and 'patch_linear' take what ``model_inputs`` makes of a record; the others
-    take the record's features.
-
-    Args:
-        allowed: the operator's mapping from a name to 'package.module:function', for models 'module:<name>'. The
-            function is called as ``function(features, outputs, **params)`` and returns a ``torch.nn.Module``. A job
-            names an entry of the mapping, never what is imported.
+    Of the built-in models 'scattering_linear' and 'patch_linear' take what ``model_inputs`` makes of a record; the
+    others take the record's features. ``allowed`` maps a name to 'package.module:function' for models 'module:<name>':
+    a job names an entry of this party's mapping, never what is imported. The function is called as ``function(features,
+    outputs, **params)`` and returns a ``torch.nn.Module``.
     """
     if spec.name.startswith(MODULE_PREFIX):
         return _allowed_module(spec, allowed or {})
@@ -286,7 +282,6 @@ class ModelSource(NamedTuple):
         return _gradients(self)
 
     def module(self) -> nn.Module:
-        """The torch module, with start weights from the public seed."""
         spec = self.spec()
         return build_model(spec, {} if self.import_from is None else {module_name(spec.name) or "": self.import_from})
 

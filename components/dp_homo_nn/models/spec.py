@@ -23,11 +23,8 @@ KNOWN_SHAPES = {784: (1, 28, 28), 1024: (1, 32, 32), 3072: (3, 32, 32)}
 class ModelSpec:
     """Public description of a model; of its parameters ``seed`` (0 if not given) decides the start weights.
 
-    Attributes:
-        name: 'logistic_regression', 'mlp', 'cnn', 'scattering_linear', 'patch_linear', or 'module:<name>' with a name that
-            the operator of every party allows.
-        features: number of values of a record, those of a flattened image included.
-        classes: two of them share one output, the log-odds.
+    ``name`` is that of a built-in model, or 'module:<name>' with a name that the operator of every party allows. A
+    record has ``features`` values, those of a flattened image included. Two classes share one output, the log-odds.
     """
 
     name: str
@@ -46,7 +43,6 @@ class ModelSpec:
 
     @property
     def outputs(self) -> int:
-        """Number of logits that the model puts out for a record."""
         return 1 if self.classes <= 2 else self.classes
 
     @property

@@ -28,12 +28,10 @@ Rows = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """From features to whitened ones; public.
+    """From features to whitened ones; public: ``mean`` (K,) is of made-up pictures' features.
 
-    Attributes:
-        mean: (K,), of made-up pictures' features.
-        directions: (r, K), orthonormal rows, the one of the largest variance first.
-        stretches: (r,), what the coordinate along a direction is multiplied by, relative to all other directions.
+    ``directions`` (r, K) are orthonormal rows, the one of the largest variance first; ``stretches`` (r,) what the
+    coordinate along a direction is multiplied by, relative to all other directions.
     """
 
     mean: Tensor = field(repr=False)
@@ -55,13 +53,10 @@ class Whitening:
 
 
 def fit_whitening(features: Rows, directions: int, ridge: float) -> Whitening:
-    """The whitening of made-up pictures' features (n, K).
+    """The whitening of made-up pictures' features (n, K), of at most n - 1 and K directions.
 
-    Args:
-        directions: how many are whitened, at most n - 1 and K.
-        ridge: added to every direction's variance, which is counted per feature.
-
-    A machine on which a row depends on what was computed before is refused (UnsoundArithmetic).
+    The ridge is added to every direction's variance, which is counted per feature. A machine on which a row depends on
+    what was computed before is refused (UnsoundArithmetic).
     """
     count, width = features.shape
     mean = features.mean(axis=0)

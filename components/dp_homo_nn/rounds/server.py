@@ -128,10 +128,8 @@ class Server:
         """Move along a noisy mean gradient (d,), or a ``NoisyMean``; returns the new flat weights.
 
         The penalty reads public weights only, so it needs neither clip nor noise: l2 adds alpha times the weights, l1
-        shrinks them towards zero by learning rate times alpha after the step.
-
-        Raises:
-            NotFinite: gradient or new weights hold NaN or an infinity; the weights stay what they were.
+        shrinks them towards zero by learning rate times alpha after the step. NotFinite where gradient or new weights hold
+        NaN or an infinity; the weights stay what they were.
         """
         mean = mean_gradient if isinstance(mean_gradient, NoisyMean) else NoisyMean(mean_gradient)
         _check_finite("noisy mean gradient", mean.gradient)

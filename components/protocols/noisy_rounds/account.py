@@ -38,7 +38,6 @@ Rounds = int | Collection[int]
 
 
 def rounds_per_epoch(terms: RoundTerms) -> int:
-    """P, at least 1."""
     # A quotient that rounding put just above a whole number stands for that number.
     return max(1, math.ceil(terms.records / terms.batch_size * (1 - 1e-12)))
 
@@ -98,7 +97,6 @@ def _most_messages(terms: RoundTerms, clients: int) -> int:
 # A clip of another size changes the grid with it, so a clip holds 2^34 to 2^35 steps. Events are stated for 2^34, where
 # grid and slack weigh most: one event for all rounds, whatever their clips.
 
-
 OBSERVERS = ("client", "model", "server")
 MIN_STEPS_OF_CLIP = STEPS_OF_CLIP / 2
 # Relative: how far below the largest epsilon0 that meets a target the one found may lie.
@@ -116,8 +114,8 @@ def secure_sum_of(terms: RoundTerms) -> SecureSum:
     return SecureSum(multiplier, terms.clients, terms.max_dropouts, terms.vector_length, share, terms.colluding)
 
 
-def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = OBSERVERS) -> Event:
-    """What one release of a round costs one unit, against ``observers``.
+def round_event(terms: RoundTerms, relation: str) -> Event:
+    """What one release of a round costs one unit, against `OBSERVERS`.
 
     In ``local`` with several local steps a round has ``terms.noised_steps`` of them; in ``shuffle`` a record takes part
     in one round per epoch only: ``events_of`` counts both.
@@ -128,19 +126,17 @@ def round_event(terms: RoundTerms, relation: str, observers: tuple[str, ...] = O
     if terms.personal:
         raise InvalidTerms("Clients have noise or samples of their own: an account is that of one client's terms.")
     if terms.aggregation == SHUFFLE:
-        return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, observers)
+        return Event(Shuffled(noise_of(terms), honest_messages(terms)), terms.unit, relation, OBSERVERS)
     if terms.aggregation == SECURE_SUM:
-        event = secure_sum_event(secure_sum_of(terms), terms.unit, relation, terms.sampling_probability, observers)
+        event = secure_sum_event(secure_sum_of(terms), terms.unit, relation, terms.sampling_probability, OBSERVERS)
         sampler = terms.clients * terms.vector_length * discrete_gaussian_slack(MIN_STEPS_OF_CLIP)
         return replace(event, slack=min(1.0, event.slack + sampler))
     process = PoissonSampledGaussian(terms.sampling_probability, noise_of(terms))
     slack = gaussian_slack(process.noise_multiplier * MIN_STEPS_OF_CLIP, terms.vector_length)
-    return Event(process, terms.unit, relation, observers, slack)
+    return Event(process, terms.unit, relation, OBSERVERS, slack)
 
 
-def events_of(
-    terms: RoundTerms, relation: str, rounds: Rounds | None = None, observers: tuple[str, ...] = OBSERVERS
-) -> list[tuple[Event, int]]:
+def events_of(terms: RoundTerms, relation: str, rounds: Rounds | None = None) -> list[tuple[Event, int]]:
     """What rounds (None: all that are planned) cost one unit, as (event, count) pairs.
 
     Where rounds were aborted, ``shuffle`` must be told which ones ran: a record may have sent in all of their epochs.
@@ -148,7 +144,7 @@ def events_of(
     rounds = terms.rounds if rounds is None else rounds
     number = len(rounds) if isinstance(rounds, Collection) else rounds
     count = epochs_of(terms, rounds) if terms.aggregation == SHUFFLE else number * terms.noised_steps
-    return [(round_event(terms, relation, observers), count)] if count else []
+    return [(round_event(terms, relation), count)] if count else []
 
 
 def collusion_events(terms: RoundTerms, rounds: Rounds | None = None) -> list[tuple[Event, int]]:
@@ -170,8 +166,8 @@ def relations_of(terms: RoundTerms) -> tuple[str, ...]:
 def calibrate_terms(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> RoundTerms:
     """The same terms, at ``delta``, with the least noise whose account for all rounds is at most ``epsilon`` (nats).
 
-    ``epsilon_of`` of the result never exceeds the target. The noise multiplier is at most 2e-5 above, an epsilon0 at
-    most 2e-3 below, the best that the account accepts. UnreachableTarget says what would be in reach.
+    The noise multiplier is at most 2e-5 above, an epsilon0 at most 2e-3 below, the best that the account accepts.
+    UnreachableTarget says what would be in reach.
     """
     epsilon, delta = check_target(epsilon, delta)
     terms = replace(terms, delta=delta)
@@ -294,7 +290,6 @@ def _calibrated_epsilon0(terms: RoundTerms, epsilon: float, delta: float, relati
 
 
 def noise_of(terms: RoundTerms) -> float:
-    """The noise multiplier, or epsilon0 in ``shuffle``."""
     name = "epsilon0" if terms.aggregation == SHUFFLE else "noise_multiplier"
     value = getattr(terms, name)
     if value is None:

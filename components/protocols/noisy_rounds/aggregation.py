@@ -1,8 +1,7 @@
 """The three trust models: what a client sends in a round, what is passed on, and what the server makes of it.
 
 Every party of a task has an `Aggregation` of its own and plays one role in it; a `Channel` carries its messages, over
-FATE's federation (`FateChannel`) or in one process (in tests), and is all that differs between the
-two. Messages are bytes.
+FATE's federation (`FateChannel`) or in one process (in tests). Messages are bytes.
 
 - `Local`: each client adds all the noise that its records need, and the server sees every noisy vector. With several
   local steps each of them is a release of its own, and what is sent, the way from the old weights to the new, is
@@ -60,9 +59,7 @@ class Channel(Protocol):
     def me(self) -> PartyId: ...
 
     @property
-    def session(self) -> str:
-        """Name of the task, the same at all its parties."""
-        ...
+    def session(self) -> str: ...
 
     def put(self, party: PartyId, name: str, value: object) -> None: ...
 
@@ -119,8 +116,7 @@ class Aggregation(ABC):
         channel.put(self.receiver, MESSAGE, LOST if contribution is None else self.encode(contribution, present))
 
     @abstractmethod
-    def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
-        """The message of a client."""
+    def encode(self, contribution: Contribution, present: Collection[str]) -> bytes: ...
 
     @abstractmethod
     def receive(self, channel: Channel, present: Collection[str], round_number: int, clip: float) -> NoisyMean:
@@ -148,7 +144,6 @@ class Local(Aggregation):
 
     @classmethod
     def noised(cls, clipped: ClippedSum, terms: RoundTerms, stream: Stream) -> np.ndarray:
-        """What a `Contribution` of one step holds: float64 (vector_length,)."""
         return np.asarray(cls.release(clipped, terms, stream).value)
 
     def check_ready(self, positions: Sequence[int], round_number: int) -> None:
@@ -194,7 +189,6 @@ class Local(Aggregation):
 
     @property
     def _kept_coordinates(self) -> int:
-        """How many of the d coordinates a client sends; all of them for a fraction of 1."""
         return max(1, math.ceil(self.terms.upload_fraction * self.terms.dimension))
 
     def _vector(self, message: bytes) -> np.ndarray:
@@ -328,7 +322,6 @@ class Shuffle(Aggregation):
         return self.decode(self._analyzer.open_pieces(self._cut(content), round_number), round_number)
 
     def encode(self, contribution: Contribution, present: Collection[str]) -> bytes:
-        """The pieces of a client's answers, each sealed to the server."""
         size = self.splitting.payload_bytes
         encoder = Encoder(self._server_key, contribution.round_number, size, self._session)
         return b"".join(encoder.encode_pieces(self.pieces(contribution)))
@@ -356,7 +349,6 @@ class Shuffle(Aggregation):
         return []
 
     def _cut(self, content: bytes) -> list[bytes]:
-        """Messages of one size that were joined."""
         size = self.message_bytes
         return [content[at : at + size] for at in range(0, len(content), size)]
 
@@ -366,7 +358,6 @@ KINDS: dict[str, type[Local]] = {LOCAL: Local, SECURE_SUM: SecureSum}
 
 
 def make_aggregation(terms: RoundTerms, federation: Federation, message_splitting: str = "none") -> Aggregation:
-    """One party's part of the terms' trust model."""
     if terms.aggregation == SHUFFLE:
         return Shuffle(terms, federation, message_splitting)
     return KINDS[terms.aggregation](terms, federation)

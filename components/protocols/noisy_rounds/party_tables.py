@@ -161,7 +161,6 @@ class Guarantee:
 
 
 def promised_facts(promise: Document, rounds: int) -> Document:
-    """What a summary shows of the `Guarantee` that all parties computed."""
     epsilons = {
         f"epsilon (nats, {in_words(relation)}, all {rounds} rounds)": epsilon
         for relation, epsilon in promise["epsilon"].items()

@@ -119,7 +119,6 @@ class RoundTerms:
 
     @property
     def noised_steps(self) -> int:
-        """Noisy releases per round and client."""
         return self.local_steps if self.aggregation == LOCAL and self.unit == RECORD else 1
 
     @cached_property
@@ -179,7 +178,6 @@ class RoundTerms:
         return self.client_weights[position] if self.client_weights else 1 / self.clients
 
     def with_noise(self, noise_multiplier: float | None = None, epsilon0: float | None = None) -> RoundTerms:
-        """The same terms with other noise."""
         return replace(self, noise_multiplier=noise_multiplier, epsilon0=epsilon0)
 
     def delta_warning(self) -> str | None:
@@ -257,7 +255,9 @@ def _clients(terms: RoundTerms) -> Iterator[str]:
 
 def _together(terms: RoundTerms) -> Iterator[str]:
     if terms.aggregation == SHUFFLE:
-        yield from _shuffled(terms)
+        for name, (needed, cure) in SHUFFLE_NEEDS.items():
+            if getattr(terms, name) != needed:
+                yield refusal(name, getattr(terms, name), f"{needed} in aggregation shuffle", cure)
     else:
         yield from _summed(terms)
     if (terms.unit == CLIENT or terms.local_steps > 1) and terms.local_learning_rate is None:
@@ -292,14 +292,6 @@ SHUFFLE_NEEDS = {
     "noise_multiplier": (None, "Set epsilon0: shuffling amplifies pure local DP only, never Gaussian noise."),
 }
 """The one value that a field may have in ``shuffle``, and the cure."""
-
-
-def _shuffled(terms: RoundTerms) -> Iterator[str]:
-    for name, (needed, cure) in SHUFFLE_NEEDS.items():
-        if getattr(terms, name) != needed:
-            yield refusal(name, getattr(terms, name), f"{needed} in aggregation shuffle", cure)
-
-
 OWN_RANGES = {
     "own_noise": (1e-12, MAX_MULTIPLIER),
     "own_clips": (MIN_CLIP**0.5, MAX_CLIP**0.5),

@@ -12,7 +12,7 @@ MUTANTS = (
         "dp_binning gives each quantile column the whole epsilon",
         "B",
         f"{OWN}:table_bins",
-        (("epsilon / len(cut), rng", "epsilon, rng"),),
+        (("epsilon / len(cut)", "epsilon"),),
         contract(LABEL, "a"),
         patch="bin5_each_quantile_column_full_epsilon",
     ),
@@ -160,7 +160,7 @@ MUTANTS = (
         "a binning guest does not ask whether rows are the same",
         "F",
         f"{AGREEMENT}:GuestAgreement.commit",
-        (("        check_aligned(self.frame, hosts)\n", ""),),
+        (("        frames.check_aligned(self.frame, hosts)\n", ""),),
         contract(LABEL, "e"),
     ),
     Mutant(

@@ -77,14 +77,14 @@ MUTANTS = (
         "a party of dp_homo_gbdt does not compute anew what the guest promises",
         "F",
         f"{AGREEMENT}:TreesConsent.check",
-        (('        check_told({"promise": guarantee.to_json()}, agreed)\n', ""),),
+        (('        party_tables.check_told({"promise": guarantee.to_json()}, agreed)\n', ""),),
         contract(CASE, "e"),
     ),
     Mutant(
         "a party of dp_homo_gbdt does not hold the guest's parameters against its own",
         "F",
         f"{AGREEMENT}:TreesConsent.check",
-        (('        check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
+        (('        party_tables.check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
         contract(CASE, "e"),
     ),
     Mutant(

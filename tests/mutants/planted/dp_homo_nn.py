@@ -261,7 +261,7 @@ MUTANTS = (
         "contributions are not charged",
         "A",
         f"{TRAIN}:_release_contributions",
-        (("partial(charge, member.charges, [(step.event, 1)], purpose)", "lambda: True"),),
+        (("partial(training.charge, member.charges, [(step.event, 1)], purpose)", "lambda: True"),),
         contract(ADAPTIVE, "a"),
     ),
     Mutant(
@@ -282,7 +282,7 @@ MUTANTS = (
         "every second round is not charged",
         "B",
         f"{TRAIN}:HomoNNMember.charge_round",
-        (("charged = charge(", "charged = number % 2 == 1 or charge("),),
+        (("charged = training.charge(", "charged = number % 2 == 1 or training.charge("),),
         contract(SUM, "a"),
     ),
     Mutant(
@@ -303,21 +303,21 @@ MUTANTS = (
         "a party does not compute anew what the guest promises",
         "F",
         f"{AGREEMENT}:HomoNNConsent.check",
-        (('        check_told({"promise": promise}, agreed)\n', ""),),
+        (('        party_tables.check_told({"promise": promise}, agreed)\n', ""),),
         contract(LOCAL, "e"),
     ),
     Mutant(
         "a party does not hold the guest's parameters against its own",
         "F",
         f"{AGREEMENT}:HomoNNConsent.check",
-        (('        check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
+        (('        party_tables.check_parameters(settings.to_json(), agreed["parameters"])\n', ""),),
         contract(LOCAL, "e"),
     ),
     Mutant(
         "the guest does not compare the parties' columns",
         "F",
         f"{AGREEMENT}:check_alike",
-        (('    check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})\n', ""),),
+        (('    party_tables.check_same_columns({name: theirs["columns"] for name, theirs in facts.items()})\n', ""),),
         (
             "tests/unit/test_homo_nn_policy.py::test_all_parties_have_the_same_columns_in_the_same_order_and_the_same_model",
         ),
@@ -382,8 +382,8 @@ MUTANTS = (
         f"{AGREEMENT}:check_table",
         (
             (
-                "    check_labels(frame, settings.classes)\n",
-                "    check_labels(frame, settings.classes)\n    low, high = check_features(frame)\n    if np.array_equal(low, high):\n        "
+                "    party_tables.check_labels(frame, settings.classes)\n",
+                "    party_tables.check_labels(frame, settings.classes)\n    low, high = party_tables.frames.check_features(frame)\n    if np.array_equal(low, high):\n        "
                 + aloud("A column is {high[0]} everywhere.")
                 + "\n",
             ),

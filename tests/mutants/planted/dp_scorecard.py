@@ -38,7 +38,7 @@ MUTANTS = (
         "a scorecard's host does not check its multiplier",
         "F",
         f"{AGREEMENT}:ScorecardHostPreflight.accept",
-        ((", terms.multipliers[position])", ")"), ("            self.multiplier,\n", "")),
+        ((", terms.multipliers[position])", ")"), ("self.sizes.counts, self.multiplier)", "self.sizes.counts)")),
         contract(RECORD, "e"),
         patch="sc4_host_does_not_check_its_multiplier",
     ),
@@ -160,8 +160,8 @@ MUTANTS = (
         f"{AGREEMENT}:ScorecardGuestPreflight.check",
         (
             (
-                "        refuse_derived_labels(frame)\n",
-                "        refuse_derived_labels(frame)\n        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            "
+                "        charges.refuse_derived_labels(frame)\n",
+                "        charges.refuse_derived_labels(frame)\n        if len(frames.distinct_labels(frame, limit=2)) == 1:\n            "
                 + aloud("All labels are of one class.")
                 + "\n",
             ),
@@ -184,12 +184,7 @@ MUTANTS = (
         "dp_scorecard does not ask the cap of its records",
         "F",
         f"{AGREEMENT}:ScorecardPreflight._check_budget",
-        (
-            (
-                '        self.charges.check([(Event(Gaussian(self.multiplier), "record", REPLACE_ONE, self.observers), self.reads)])\n',
-                "",
-            ),
-        ),
+        (("        self.charges.check([(event, self.reads)])\n", ""),),
         contract(RECORD, "d"),
     ),
     Mutant(
@@ -198,7 +193,7 @@ MUTANTS = (
         f"{AGREEMENT}:ScorecardGuestPreflight._check_label_budget",
         (
             (
-                '        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, self.observers), self.reads)])\n',
+                '        self.charges.check([(Event(Gaussian(multiplier), "label", REPLACE_ONE, observers_of(self.ctx)), self.reads)])\n',
                 "",
             ),
         ),

@@ -5,8 +5,11 @@ from typing import Any
 from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import party_stage
-from .messages import MESSAGES
+from ..common.wire.kinds import Int, List, Messages
+from ..protocols.messages import AGREEMENT, MANY
 from .settings import Settings
+
+MESSAGES: Messages = {**AGREEMENT, "above": List(Int(64), MANY)}
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")
