@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import io
 import json
 import os
 import shlex
@@ -87,7 +88,8 @@ def run_command(commands: argparse.ArgumentParser, arguments: list[str] | None) 
     options.words = sys.argv[1:] if arguments is None else arguments
     codecs.register_error(AS_GIVEN, _as_given)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors=AS_GIVEN)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=AS_GIVEN)
     try:
         status = options.run(options) or 0
         sys.stdout.flush()

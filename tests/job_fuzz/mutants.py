@@ -67,7 +67,7 @@ MUTANTS = (
     _mutant(
         "only the first round is charged",
         "components.dp_homo_gbdt.train:TreesMember.charge_round",
-        ("return charge(", "return number > 0 or charge("),
+        ("return training.charge(", "return number > 0 or training.charge("),
     ),
     _mutant(
         "noise on labels is drawn and not charged",
