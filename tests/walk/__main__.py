@@ -82,18 +82,22 @@ class Walk:
         """Seconds of a page."""
         begun = time.perf_counter()
         subprocess.run(["fate-dp", "up"], cwd=self.root, env=self.variables, capture_output=True, check=False)
-        policies = {path: path.read_bytes() for path in self._policies()}
         try:
-            self._run_all(page)
+            self._run_all(blocks(page))
         finally:
-            for path, text in policies.items():
-                path.write_bytes(text)
+            # Its own lines alone: what its commands declared is there for the pages that follow.
+            lines = [yaml.safe_load(block.text) for block in blocks(page) if block.language == POLICY]
+            self._set_policies({name: None for each in lines for name in each})
         return time.perf_counter() - begun
 
-    def _policies(self) -> list[Path]:
-        return list(self.root.glob(".fate-dp/parties/party-*/policy.yaml"))
+    def _set_policies(self, given: dict[str, object]) -> None:
+        """Give the policies of all parties these settings; None takes one away."""
+        for path in self.root.glob(".fate-dp/parties/party-*/policy.yaml") if given else ():
+            settings = (yaml.safe_load(path.read_text("utf-8")) or {}) | given
+            kept = {name: value for name, value in settings.items() if value is not None}
+            path.write_text(yaml.safe_dump(kept, allow_unicode=True), encoding="utf-8")
 
-    def _run_all(self, page: Path) -> None:
+    def _run_all(self, found: list[Block]) -> None:
         with subprocess.Popen(
             [str(self.root / ".venv/bin/python"), "-u", "-c", RUNNER],
             cwd=self.root,
@@ -103,7 +107,7 @@ class Walk:
             stderr=subprocess.STDOUT,
             text=True,
         ) as session:
-            for block in blocks(page):
+            for block in found:
                 self._run(block, session)
             session.stdin.close()
 
@@ -133,9 +137,7 @@ class Walk:
             if line != "\x00done\n":
                 self._fail(block, "".join(said)[-3000:])
         elif block.language == POLICY:
-            for path in self._policies():
-                settings = (yaml.safe_load(path.read_text("utf-8")) or {}) | yaml.safe_load(block.text)
-                path.write_text(yaml.safe_dump(settings, allow_unicode=True), encoding="utf-8")
+            self._set_policies(yaml.safe_load(block.text))
         elif block.language != SHOWN:
             self._fail(block, f"{block.language or 'no'} language: tag it bash, python, yaml or text")
 
