@@ -47,8 +47,8 @@ demo: install
 # three, since parties wait for each other and for the server.
 test: QUICK := 1
 test: lint types kernel-check contract
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n auto tests/unit tests/statistical tests/benchmarks tests/processes tests/job_fuzz
+	$(BIN)/python -m pytest -q -n 3 --no-loadscope-reorder -m "not long" tests/protocol tests/end_to_end
 
 # The same, and what CI does not need: long tests, the job fuzzer, benchmarks, clusters, containers and the board. What a machine
 # lacks is skipped with a sentence; the last line counts all.
@@ -57,11 +57,11 @@ test-all: $(TESTED)
 
 # What quicker tests hold as well, most of it jobs on FATE-Flow, and the example credit_risk.
 long: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m long tests/protocol tests/end_to_end
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder -m long tests/protocol tests/end_to_end
 
 # Plays every component at the doors of its parties; the last line has the figures.
 contract: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/contract
+	$(BIN)/python -m pytest -q -n 2 tests/contract
 
 # Plants some two hundred faults one by one, each with the test that must fail of it; the last line has the figures. Not part of
 # `make test`: half an hour at most on two idle cores. WORDS=label_flip plants those whose name or symbol has the word.
@@ -90,19 +90,19 @@ house: $(TESTED)
 	$(BIN)/python -m tests.house
 
 unit: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/unit
+	$(BIN)/python -m pytest -q -n auto tests/unit
 
 # The laws of noise, audits and mutants, and the benchmarks' own parts.
 statistical: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/statistical tests/benchmarks
+	$(BIN)/python -m pytest -q -n auto tests/statistical tests/benchmarks
 
 # The tests that start programs: wheels, the images' scripts, fork servers, writers that are killed.
 processes: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto tests/processes
+	$(BIN)/python -m pytest -q -n auto tests/processes
 
 # `pip install fate-dp` without FATE, in a clean environment of each Python that is at hand: megabytes and seconds of each.
 core-test: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s -rs tests/installed
+	$(BIN)/python -m pytest -q -s -rs tests/installed
 
 # Every block of README, tutorial and how-tos, in order and as printed, in a clone with an embedded FATE-Flow of its own; the
 # last line has the seconds of each page. PAGES="plan ledger" walks those.
@@ -126,17 +126,17 @@ $(CLUSTER): $(TESTED)
 # what is missing and skips. None is part of `make test`: they take up to half an hour each.
 cluster-test-standalone: ALSO := tests/cluster/test_authentication.py
 cluster-test-standalone cluster-test-spark cluster-test-faults: cluster-test-%: $(CLUSTER)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
+	$(BIN)/python -m pytest -v -s -rs --durations=10 tests/cluster/test_$*.py $(ALSO)
 
 # Walks a FATE-Board that FATE_BOARD_JAR names in Debian's chromium; screenshots go to out/board.
 # Without one it says what is missing and skips. Not part of `make test`: it starts a FATE-Flow and runs six jobs.
 board-test: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -s -rs --durations=5 tests/board
+	$(BIN)/python -m pytest -v -s -rs --durations=5 tests/board
 
 # The containers on a docker engine of its own, with images that stay in out/docker (FATE_DP_DOCKER_HOME); as root. The
 # last line counts assertions; where there is no engine it says what is missing and that all was skipped.
 docker-test: $(TESTED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -s -rs --durations=15 -o enable_assertion_pass_hook=true tests/docker
+	$(BIN)/python -m pytest -q -s -rs --durations=15 -o enable_assertion_pass_hook=true tests/docker
 
 # Each at its smallest setting, on made-up tables: whether it runs. NAMES="trees wan" plays those.
 bench-smoke: $(BENCHED)

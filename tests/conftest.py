@@ -15,6 +15,8 @@ from tests.own_home import CHANGED, guard
 
 # Before the conftests of folders, which are imported ahead of all hooks.
 USERS_HOME = guard()
+# So is numpy. Several parties, and several workers, keep all cores busy with one thread of each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The machine may be busy with three parties' processes: a slow example is no failure, nor are slow draws. Examples are
 # the same in every run, so that no run fails by an example that the one before it did not try.
 settings.register_profile("unhurried", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
