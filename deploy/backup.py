@@ -16,9 +16,11 @@ from pathlib import Path
 from fate_dp.privacy.ledger.database import version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
 from fate_dp.privacy.private_files import (
+    IDENTITY_FILE,
     KEY_FILE,
     LEDGER_FILE,
     PARTY_PREFIX,
+    PEERS_FILE,
     POLICY_FILE,
     make_closed_folder,
     party_folder,
@@ -83,7 +85,7 @@ def _files_by_party(parties: Path) -> dict[str, tuple[str, ...]]:
         raise BackupRefused(
             f"{error.filename} cannot be read ({error.strerror}); run the backup as the user who runs FATE-Flow."
         ) from error
-    wanted = (KEY_FILE, LEDGER_FILE, POLICY_FILE)
+    wanted = (KEY_FILE, LEDGER_FILE, POLICY_FILE, IDENTITY_FILE, PEERS_FILE)
     files = {party_id: tuple(name for name in wanted if name in names) for party_id, names in found.items()}
     return {party_id: names for party_id, names in files.items() if names}
 

@@ -19,6 +19,8 @@ from .validation import InvalidArgument, refusal
 
 HOME_VARIABLE = "FATE_DP_HOME"
 KEY_FILE, LEDGER_FILE, POLICY_FILE = "flip.key", "ledger.sqlite", "policy.yaml"
+# By which other parties know the operator, and those by which the operator knows them.
+IDENTITY_FILE, PEERS_FILE = "identity.key", "peers.json"
 # Folders of a party, private as the files beside them: what its recorders kept, and coins of its audits.
 VIEWS_FOLDER, CALLS_FOLDER, CANARIES_FOLDER = "views", "calls", "canaries"
 PARTY_PREFIX = "party-"

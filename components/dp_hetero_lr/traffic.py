@@ -85,7 +85,8 @@ class _Line:
         self.guest, self.host = max(self.guest, self.host + 1), max(self.host, self.guest + 1)
 
     def before_epochs(self, guest_encrypts: bool) -> None:
-        """Facts and verdict, keys, encrypted rows and their masked products."""
+        """Greetings, facts and verdict, keys, encrypted rows and their masked products."""
+        self.swap()
         self.to_guest()
         self.to_host()
         self.swap()

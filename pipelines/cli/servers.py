@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import DEFAULT_HOME, home_command
+from fate_dp.privacy.validation import InvalidArgument
 
 from .console import (
     USUAL_HOME,
@@ -170,6 +171,47 @@ def backup(options: argparse.Namespace) -> None:
         print(f"Party {done.party_id}: {', '.join(done.files)} in {done.folder}.", flush=True)
 
     back_up(parties_folder(options), options.folder, done=tell)
+
+
+def add_identity(commands: Commands) -> None:
+    text = "show the public key by which other operators pin this party, made once"
+    command = add_command(commands, "identity", text, identity)
+    add_home(command)
+    add_flags(command, "party")
+    command = add_command(commands, "peers", "show, pin or forget the identities of other parties' operators", peers)
+    command.add_argument("peer", metavar="PARTY_ID", nargs="?", help="the other party; all unless given")
+    command.add_argument("--key", help="its public key, compared with its operator on another way")
+    command.add_argument("--forget", action="store_true", help="take its pin away")
+    add_home(command)
+    add_flags(command, "party")
+
+
+def identity(options: argparse.Namespace) -> None:
+    from fate_dp.components.common.peers import fingerprint, public_key
+    from fate_dp.privacy.private_files import IDENTITY_FILE
+
+    from ..jobs.party_ledgers import make_home
+
+    key = public_key(make_home(parties_folder(options), options.party) / IDENTITY_FILE)
+    print(f"Public key of party {options.party}: {key}\nFingerprint: {fingerprint(key)}")
+
+
+def peers(options: argparse.Namespace) -> None:
+    from fate_dp.components.common.peers import fingerprint, pin, pins
+    from fate_dp.privacy.private_files import PEERS_FILE
+
+    from ..jobs.party_ledgers import make_home
+
+    path = make_home(parties_folder(options), options.party) / PEERS_FILE
+    if options.key or options.forget:
+        if options.peer is None or options.key and options.forget:
+            raise InvalidArgument("Name one party and what to do, as in `fate-dp peers 10000 --key KEY`.")
+        pin(path, options.peer, options.key)
+    known = pins(path)
+    for number in known if options.peer is None else {options.peer} & known.keys():
+        print(f"Party {number} is pinned: {known[number]}, fingerprint {fingerprint(known[number])}")
+    if options.peer not in (None, *known) or not known:
+        print("No such pin: whoever carries the first messages of a job could take that party's place.")
 
 
 def add_board(commands: Commands) -> None:

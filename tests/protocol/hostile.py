@@ -1,12 +1,12 @@
 """A party that keeps to the protocol but for one message, in which it sends what runs a command where it is unpickled.
 
-It works below both FATE's messages and ours, on what a federation is given to carry.
+It has the keys of our messages, and seals what is in their form.
 """
 
 import os
 import pickle
 from contextlib import contextmanager
-from functools import partial
+from typing import Any, NamedTuple
 from unittest import mock
 
 MIB = 1 << 20
@@ -64,41 +64,43 @@ def _ours(name: str, content: bytes) -> bytes:
 @contextmanager
 def hostile_message(ctx, receiver, number, message, folder):
     """The ``number``-th message of this party to ``receiver``, from 0, is what ``message`` makes."""
-    from fate.arch.federation.api import Federation
+    from fate_dp.components.common.wire.channel import QUEUE, Channel
+    from tests.support.sealed_slices import push_open, push_sealed
 
-    push, left = Federation.push_bytes, [number]
+    push, left = Channel._push, [number]
 
-    def pushing(federation, v, name, tag, parties):
-        if receiver in map(tuple, parties):
-            left[0] -= 1
-            if left[0] == -1:
-                v = message(folder, ctx, name=name, tag=tag, parties=parties)
-        return push(federation, v=v, name=name, tag=tag, parties=parties)
+    def pushing(channel, party, plain):
+        left[0] -= party == receiver
+        if party != receiver or left[0] != -1:
+            return push(channel, party, plain)
+        channel._keys(party)
+        part = message(folder, ctx, name=QUEUE, tag=str(channel._lines[party].sent), parties=[party])
+        (push_sealed if part.startswith(b".") else push_open)(channel, party, part)
 
-    with mock.patch.object(Federation, "push_bytes", pushing):
+    with mock.patch.object(Channel, "_push", pushing):
         yield
 
 
 @contextmanager
 def hostile_table(folder, of_keys=False):
     """Every table that this party sends has values, or keys, that run the command."""
-    from fate.arch.federation.api import Federation
+    from fate_dp.components.common.wire import tables
 
-    push = Federation.push_table
-    rows = partial(_hostile_rows, pickled=pickle.dumps(Command(folder)), of_keys=of_keys)
-
-    def pushing(federation, table, name, tag, parties):
-        forms = dict(output_key_serdes_type=table.key_serdes_type, output_value_serdes_type=table.value_serdes_type)
-        table = table.mapPartitionsWithIndexNoSerdes(rows, output_partitioner_type=table.partitioner_type, **forms)
-        return push(federation, table=table, name=name, tag=tag, parties=parties)
-
-    with mock.patch.object(Federation, "push_table", pushing):
+    sealed, pickled = tables.sealed, pickle.dumps(Command(folder))
+    hostile = lambda table, seal: sealed(table, HostileSeal(seal, pickled, of_keys))
+    with mock.patch.object(tables, "sealed", hostile):
         yield
 
 
-def _hostile_rows(_, rows, pickled, of_keys):
-    for key, value in rows:
-        yield (pickled, value) if of_keys else (key, pickled)
+class HostileSeal(NamedTuple):
+    """In place of a `RowSeal`."""
+
+    honest: Any
+    pickled: bytes
+    of_keys: bool
+
+    def seal(self, key, value):
+        return self.honest.seal(self.pickled, value) if self.of_keys else self.honest.seal(key, self.pickled)
 
 
 def _text(text: str) -> bytes:

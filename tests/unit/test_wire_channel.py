@@ -2,6 +2,7 @@
 
 import pickle
 import queue
+from itertools import cycle
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fate_dp.components.common import peers
 from fate_dp.components.common.wire import channel as channels
 from fate_dp.components.common.wire import codec
 from fate_dp.components.common.wire.channel import QUEUE, Channel, MalformedMessage, Stopped
 from fate_dp.components.common.wire.kinds import DOCUMENT, Array, Bytes, Flag, Int, Messages, Rows, Text
+from fate_dp.crypto.pairwise_masks import AgreementKey
+from tests.support.sealed_slices import push_open, push_sealed
 
 GUEST, HOST, ARBITER = ("guest", "9999"), ("host", "10000"), ("arbiter", "10002")
 EVERYBODY = (GUEST, HOST, ARBITER)
@@ -33,8 +37,9 @@ MESSAGES: Messages = {
 class Mail:
     """What any of FATE's federations does with bytes, without waiting: a message that never came raises queue.Empty."""
 
-    def __init__(self, me, shelves, slice_bytes):
+    def __init__(self, me, shelves, slice_bytes, session):
         self.local_party, self.parties, self._shelves, self._slice_bytes = me, list(EVERYBODY), shelves, slice_bytes
+        self.session_id = session
 
     def get_default_max_message_size(self):
         return self._slice_bytes
@@ -51,11 +56,22 @@ class Mail:
             raise queue.Empty from None
 
 
-def channel_of(me, shelves, slice_bytes=1 << 20) -> Channel:
+def channel_of(me, shelves, slice_bytes=1 << 20, session="task") -> Channel:
     parties = [SimpleNamespace(party=party, role=party[0], rank=rank) for rank, party in enumerate(EVERYBODY)]
-    federation = Mail(me, shelves, slice_bytes)
+    federation = Mail(me, shelves, slice_bytes, session)
     ctx = SimpleNamespace(federation=federation, parties=parties, rank=EVERYBODY.index(me))
     return Channel(ctx, MESSAGES)
+
+
+def channels_of(shelves, **more) -> list[Channel]:
+    """Of all three parties, which have greeted each other."""
+    return [channel_of(party, shelves, **more) for party in EVERYBODY]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATE_DP_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture
@@ -64,35 +80,33 @@ def shelves():
 
 
 def test_messages_are_read_in_any_order_and_by_namespace(shelves):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, arbiter = channels_of(shelves)
     for number in range(3):
         guest.send([HOST], f"epoch-{number}", "terms", number)
     guest.send([HOST, ARBITER], "epoch-0", "other", "x")
     assert [host.receive(GUEST, f"epoch-{number}", "terms") for number in (2, 0, 1)] == [2, 0, 1]
-    assert (
-        host.receive(GUEST, "epoch-0", "other")
-        == channel_of(ARBITER, shelves).receive(GUEST, "epoch-0", "other")
-        == "x"
-    )
+    assert host.receive(GUEST, "epoch-0", "other") == arbiter.receive(GUEST, "epoch-0", "other") == "x"
 
 
 @given(st.integers(1, 5000), st.integers(0, 5000))
 def test_a_message_of_any_size_travels_in_slices_that_the_federation_takes(slice_bytes, size):
     shelves, value = {}, np.arange(size, dtype=np.uint16)
-    channel_of(GUEST, shelves, slice_bytes).send([HOST], "task", "weights", value)
+    guest, host, _ = channels_of(shelves, slice_bytes=slice_bytes)
+    guest.send([HOST], "task", "weights", value)
     assert max(map(len, shelves.values())) <= max(slice_bytes, 1024)
-    assert np.array_equal(channel_of(HOST, shelves, slice_bytes).receive(GUEST, "task", "weights"), value)
-    assert not shelves
+    assert np.array_equal(host.receive(GUEST, "task", "weights"), value)
+    assert all(ARBITER in place for place in shelves)
 
 
 def test_a_header_may_be_longer_than_the_first_slice(shelves):
-    channel_of(GUEST, shelves, 1024).send([HOST], "n" * 1000, "a" * 100, bytes(5000))
-    assert channel_of(HOST, shelves).receive(GUEST, "n" * 1000, "a" * 100) == bytes(5000)
+    guest, host, _ = channels_of(shelves, slice_bytes=1024)
+    guest.send([HOST], "n" * 1000, "a" * 100, bytes(5000))
+    assert host.receive(GUEST, "n" * 1000, "a" * 100) == bytes(5000)
 
 
 def test_a_message_has_few_bytes_beside_its_value(shelves):
-    channel_of(GUEST, shelves).send([HOST], "task", "answers", bytes(100))
-    assert len(shelves[GUEST, HOST, "0"]) < 100 + 30
+    channels_of(shelves)[0].send([HOST], "task", "answers", bytes(100))
+    assert len(shelves[GUEST, HOST, "1"]) < 100 + 50
 
 
 def message(what, namespace, name, content: bytes) -> bytes:
@@ -112,9 +126,9 @@ def stop(content) -> bytes:
     return message(channels.STOP, "", "", codec.encode(content))
 
 
-# What arrives while the host waits for 'terms', and the end of the sentence that it says.
+# What a party seals while the host waits for 'terms', and the end of the sentence that it says.
 HOSTILE = {
-    "nothing": (b"", "does not begin as a message does"),
+    "another mark": (b"?", "does not begin as a message does"),
     "FATE's small message": (b"\x00" + pickle.dumps([1]), "does not begin"),
     "FATE's large message": (b"\x01" + bytes(32), "does not begin"),
     "a pickle": (b"." + pickle.dumps([1]), "wrong type of value"),
@@ -149,14 +163,17 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_message_is_refused_with_the_name_and_the_sender(shelves, name):
-    shelves[GUEST, HOST, "0"], why = HOSTILE[name]
-    host = channel_of(HOST, shelves)
+    (guest, host, _), (part, why) = channels_of(shelves, slice_bytes=1 << 22), HOSTILE[name]
+    push_sealed(guest, HOST, part)
+    assert_refused(host, why)
+
+
+def assert_refused(host, why):
     with pytest.raises(
         MalformedMessage, match=f"^The message 'terms' from guest 9999 cannot be read: .*{why}[^\n]*[.]$"
     ):
         host.receive(GUEST, "task", "terms")
-    (line,) = [line for party, line in host._lines.items() if party == GUEST]
-    assert not line.kept and line.stopped is None
+    assert not host._lines[GUEST].kept and host._lines[GUEST].stopped is None
 
 
 @pytest.mark.parametrize(
@@ -164,24 +181,26 @@ def test_what_is_no_message_is_refused_with_the_name_and_the_sender(shelves, nam
 )
 def test_what_is_said_of_a_table_is_refused_before_it_is_pulled(shelves, facts):
     """The federation here has no tables: whoever asks for one fails."""
-    shelves[GUEST, HOST, "0"] = of_rows(facts)
+    guest, host, _ = channels_of(shelves)
+    push_sealed(guest, HOST, of_rows(facts))
     with pytest.raises(MalformedMessage, match="^The message 'rows' from guest 9999 cannot be read: "):
-        channel_of(HOST, shelves).receive(GUEST, "task", "rows")
+        host.receive(GUEST, "task", "rows")
 
 
 def test_no_more_slices_are_taken_in_than_a_message_of_that_name_can_have(shelves):
     """The first ones say what it is, wherever its header is cut."""
+    guest, host, _ = channels_of(shelves)
     large = codec.encode((channels.VALUE, "n" * 990, "answers")) + codec.encode(bytes(1 << 20))
     for at in range(0, len(large), 1023):
-        shelves[GUEST, HOST, str(at // 1023)] = b"+" + large[at : at + 1023]
-    before = len(shelves)
+        push_sealed(guest, HOST, b"+" + large[at : at + 1023])
+    before = len(shelves) - 1
     with pytest.raises(MalformedMessage, match="more than the 6[0-9]{3} bytes"):
-        channel_of(HOST, shelves).receive(GUEST, "task", "terms")
+        host.receive(GUEST, "task", "terms")
     assert before - len(shelves) == 6
 
 
 def test_what_nobody_asked_for_is_bounded_with_its_namespaces(shelves, monkeypatch):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
     monkeypatch.setattr(channels, "MAX_BYTES", 5000)
     for number in range(3):
         guest.send([HOST], "n" * 900, f"flood_{number}", bytes(100))
@@ -191,7 +210,7 @@ def test_what_nobody_asked_for_is_bounded_with_its_namespaces(shelves, monkeypat
 
 
 def test_every_message_that_waits_counts_however_small_it_is(shelves, monkeypatch):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
     monkeypatch.setattr(channels, "MAX_BYTES", 10 * channels.KEPT_BYTES)
     for number in range(10):
         guest.send([HOST], str(number), "ready", True)
@@ -200,7 +219,7 @@ def test_every_message_that_waits_counts_however_small_it_is(shelves, monkeypatc
 
 
 def test_what_was_read_waits_no_more(shelves, monkeypatch):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
     monkeypatch.setattr(channels, "MAX_BYTES", 2 * channels.KEPT_BYTES)
     for number in range(10):
         guest.send([HOST], str(number), "ready", True)
@@ -208,7 +227,7 @@ def test_what_was_read_waits_no_more(shelves, monkeypatch):
 
 
 def test_one_name_is_not_sent_twice(shelves):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
     guest.send([HOST], "task", "terms", 1)
     guest.send([HOST], "task", "terms", 2)
     with pytest.raises(MalformedMessage, match="another message with its name"):
@@ -225,22 +244,23 @@ def test_one_name_is_not_sent_twice(shelves):
     ],
 )
 def test_what_no_message_is_like_is_refused_before_anything_leaves(shelves, name, value, why):
+    guest, before = channels_of(shelves)[0], dict(shelves)
     with pytest.raises(codec.NotPlain, match=f"The message {name!r} cannot be sent: .*{why}"):
-        channel_of(GUEST, shelves).send([HOST], "task", name, value)
-    assert not shelves
+        guest.send([HOST], "task", name, value)
+    assert shelves == before
 
 
 def test_a_message_of_another_component_has_no_name_here(shelves):
-    channel_of(GUEST, shelves).send([HOST], "task", "scores", 1)
-    host = channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
+    guest.send([HOST], "task", "scores", 1)
     host._messages = {"terms": Int(64)}
     with pytest.raises(MalformedMessage, match="this component has no such message"):
         host.receive(GUEST, "task", "terms")
 
 
 def test_a_party_that_cannot_read_a_message_tells_all_others(shelves):
-    shelves[GUEST, HOST, "0"] = b"hostile"
-    guest, host, arbiter = (channel_of(party, shelves) for party in EVERYBODY)
+    guest, host, arbiter = channels_of(shelves)
+    push_open(guest, HOST, b"hostile")
     with pytest.raises(MalformedMessage) as refused:
         host.receive(GUEST, "task", "weights")
     sentence = host.stop(refused.value)
@@ -257,7 +277,7 @@ def test_a_party_that_cannot_read_a_message_tells_all_others(shelves):
 
 
 def test_what_was_sent_before_a_stop_is_still_read(shelves):
-    guest, host = channel_of(GUEST, shelves), channel_of(HOST, shelves)
+    guest, host, _ = channels_of(shelves)
     host.send([GUEST], "task", "scores", 5)
     host.stop(KeyError("private"))
     assert guest.receive(HOST, "task", "scores") == 5
@@ -266,3 +286,105 @@ def test_what_was_sent_before_a_stop_is_still_read(shelves):
     assert (
         str(stopped.value) == "host 10000: The task failed before the first message (KeyError); see that party's log."
     )
+
+
+def _of_another_task(shelves):
+    other = {}
+    channels_of(other, session="another")[0].send([HOST], "task", "terms", 1)
+    return other[GUEST, HOST, "1"]
+
+
+# What whoever carries messages leaves in place of the guest's first one to the host.
+CARRIED = {
+    "open": lambda shelves: of_terms(codec.encode(1)),
+    "changed": lambda shelves: shelves[GUEST, HOST, "1"][:-1] + bytes([shelves[GUEST, HOST, "1"][-1] ^ 1]),
+    "cut": lambda shelves: shelves[GUEST, HOST, "1"][:9],
+    "one that goes on": lambda shelves: b"+" + shelves[GUEST, HOST, "3"][1:],
+    "a later one": lambda shelves: shelves[GUEST, HOST, "2"],
+    "to another party": lambda shelves: shelves[GUEST, ARBITER, "1"],
+    "of another party": lambda shelves: shelves[ARBITER, HOST, "1"],
+    "back to its sender": lambda shelves: shelves[HOST, GUEST, "1"],
+    "of another task": _of_another_task,
+}
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_is_not_sealed_for_its_place_is_refused(shelves, name, monkeypatch):
+    """Parties that had the same keys in two tasks would tell these apart, too."""
+    monkeypatch.setattr(peers, "AgreementKey", cycle([AgreementKey() for _ in EVERYBODY]).__next__)
+    guest, host, arbiter = channels_of(shelves)
+    for party in (guest, host, arbiter):
+        others = [each for each in EVERYBODY if each != party._meeting._own]
+        party.send(others, "task", "terms", 1)
+    guest.send([HOST], "task", "other", "x")
+    guest.send([HOST], "task", "answers", bytes(3000))
+    shelves[GUEST, HOST, "1"] = CARRIED[name](shelves)
+    assert_refused(host, channels.FOREIGN)
+
+
+def test_a_message_that_comes_twice_is_refused(shelves):
+    guest, host, _ = channels_of(shelves)
+    guest.send([HOST], "1", "terms", 1)
+    shelves[GUEST, HOST, "2"] = shelves[GUEST, HOST, "1"]
+    assert host.receive(GUEST, "1", "terms") == 1
+    assert_refused(host, channels.FOREIGN)
+
+
+def test_no_number_seals_two_slices_even_if_the_first_did_not_leave(shelves, monkeypatch):
+    guest, host, _ = channels_of(shelves)
+    pushed, push = [], Mail.push_bytes
+
+    def failing(mail, v, name, tag, parties):
+        pushed.append(tag)
+        if len(pushed) == 1:
+            raise ConnectionError
+        push(mail, v, name, tag, parties)
+
+    monkeypatch.setattr(Mail, "push_bytes", failing)
+    with pytest.raises(ConnectionError):
+        guest.send([HOST], "task", "terms", 1)
+    guest.send([HOST], "task", "terms", 2)
+    assert pushed == ["1", "2"]
+
+
+def test_a_party_that_stops_before_it_has_read_a_greeting_says_so_openly(shelves):
+    host = channel_of(HOST, shelves)
+    sentence = host.stop(KeyError("private"))
+    with pytest.raises(Stopped) as stopped:
+        channel_of(GUEST, shelves).receive(HOST, "task", "terms")
+    assert str(stopped.value) == sentence
+
+
+def test_an_open_stop_is_taken_in_before_anything_sealed_alone(shelves):
+    guest, host, _ = channels_of(shelves)
+    guest.send([HOST], "1", "terms", 1)
+    push_open(guest, HOST, b"!" + stop("guest 9999: no.")[1:])
+    assert host.receive(GUEST, "1", "terms") == 1
+    assert_refused(host, "does not begin as a message does")
+
+
+def test_nothing_but_a_stop_is_taken_in_openly(shelves):
+    guest, host, _ = channels_of(shelves)
+    push_open(guest, HOST, b"!" + of_terms(codec.encode(1))[1:])
+    assert_refused(host, "is not sealed")
+
+
+def test_who_greets_in_another_way_is_refused(shelves):
+    host, shelves[GUEST, HOST, "0"] = channel_of(HOST, shelves), b"." + codec.encode((channels.VALUE, "task", "terms"))
+    with pytest.raises(MalformedMessage, match="^The message 'greeting' from guest 9999 cannot be read: .*one version"):
+        host.receive(GUEST, "task", "terms")
+
+
+def test_a_greeting_that_comes_back_to_its_sender_is_refused(shelves):
+    host = channel_of(HOST, shelves)
+    shelves[GUEST, HOST, "0"] = shelves[HOST, GUEST, "0"]
+    with pytest.raises(MalformedMessage, match="'greeting' from guest 9999 .*no secret"):
+        host.receive(GUEST, "task", "terms")
+
+
+def test_nobody_waits_for_the_greeting_of_a_party_that_never_comes(shelves):
+    guest, host = (channel_of(party, shelves) for party in (GUEST, HOST))
+    guest.send([HOST], "task", "terms", 1)
+    assert host.receive(GUEST, "task", "terms") == 1
+    with pytest.raises(queue.Empty):
+        guest.send([ARBITER], "task", "terms", 1)

@@ -9,6 +9,11 @@ cut into slices, each with a first byte that says whether more follow. The first
 component that runs has one of that name, and the message is no longer than its kind allows, no more is taken in. Tables
 travel as FATE's tables, partition by partition, with keys and values in the same form (`tables`); their message holds what
 a receiver must know of them.
+
+The first slice each way is a greeting (`peers`). It goes out as the channel is made, and is waited for when a party first
+has to do with its sender: one that never comes holds up nobody else. All later slices are sealed for this run of this task,
+sender, receiver and place, rows of tables for their message. Only a party that stops before it has read a greeting says so
+openly, at once, and its receiver takes that as slice 1 alone: whoever carries messages can make a task fail anyway.
 """
 
 from __future__ import annotations
@@ -20,11 +25,15 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
 
+from cryptography.exceptions import InvalidTag
 from fate.arch.computing.api import KVTable
 from fate.arch.context import Context
 from fate.arch.context._parties import Parties, Party
 
-from ..federation import PartyId, id_of, name_of, others, party_name
+from fate_dp.crypto.message_seals import OVERHEAD_BYTES, SealKey
+
+from ..federation import PartyId, id_of, name_of, others, own_party, party_name
+from ..peers import Meeting
 from ..preflight import Refusal, Refused
 from . import codec, tables
 from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
@@ -40,9 +49,10 @@ MAX_LETTERS = 2000
 VALUE, TABLE, STOP = 0, 1, 2
 HEADER = Tuple((Int(8), Text(1000), Text(100)))
 SENTENCE = Text(4 * MAX_LETTERS)
-_LAST, _MORE = b".", b"+"
+_LAST, _MORE, _OPEN = b".", b"+", b"!"
 """Other ones than FATE's own messages begin with, so that none of those is waited for to be complete."""
 _MIN_SLICE = 1024
+FOREIGN = "it was changed on the way, or is of another task, sender, receiver or place"
 
 
 class MalformedMessage(Refusal):
@@ -58,7 +68,10 @@ class Stopped(Refusal):
 
 @dataclass(frozen=True)
 class _Message:
-    """One that arrived: what it is, where it belongs, and its bytes, of which those of its value begin at ``start``."""
+    """One that arrived: what it is, where it belongs, and its bytes, of which those of its value begin at ``start``.
+
+    ``number`` is that of its first slice.
+    """
 
     what: int
     namespace: str
@@ -66,6 +79,7 @@ class _Message:
     kind: AnyKind | Rows
     start: int
     data: bytes = b""
+    number: int = 0
 
     @property
     def size(self) -> int:
@@ -74,8 +88,11 @@ class _Message:
 
 @dataclass
 class _Line:
-    """What this party shares with one other: how many slices went either way, and what arrived too early."""
+    """What this party shares with one other: its own greeting and, once the other's is read, the keys for either way; how
+    many slices went either way, and what arrived too early."""
 
+    greeting: bytes
+    keys: tuple[SealKey, SealKey] | None = None
     sent: int = 0
     received: int = 0
     kept: dict[tuple[str, str], _Message] = field(default_factory=dict)
@@ -89,22 +106,21 @@ class Channel:
     def __init__(self, ctx: Any, messages: Messages) -> None:
         self._federation, self._messages = ctx.federation, messages
         self._name = party_name(ctx)
-        self._lines = {id_of(party): _Line() for party in others(ctx)}
-        self._slice_bytes = max(_MIN_SLICE, self._federation.get_default_max_message_size()) - 1
+        self._meeting = Meeting(self._federation.session_id, own_party(ctx))
+        self._lines = {party: _Line(self._meeting.greeting(party)) for party in map(id_of, others(ctx))}
+        self._slice_bytes = max(_MIN_SLICE, self._federation.get_default_max_message_size()) - 1 - OVERHEAD_BYTES
         self._last_read = "before the first message"
+        for party, line in self._lines.items():
+            self._push_slice(party, line, line.greeting)
 
     def send(self, parties: Iterable[PartyId], namespace: str, name: str, value: object) -> None:
         """Send a value, or a table, to each of ``parties``; NotPlain where no message of this name is like it."""
         kind = kind_of(self._messages, name)
         if kind is None or isinstance(value, KVTable) is not isinstance(kind, Rows):
             raise codec.NotPlain(f"The message {name!r} cannot be sent: the component does not declare it so.")
-        parties = [(role, number) for role, number in parties]
-        if isinstance(kind, Rows):
-            plain, value = tables.encoded(value), tables.facts_of(value)
-            self._federation.push_table(plain, name=name, tag=namespace, parties=parties)
         what = TABLE if isinstance(kind, Rows) else VALUE
         try:
-            content = codec.encode(value)
+            content = codec.encode(tables.facts_of(value) if what == TABLE else value)
             if len(content) > _content(kind).size:
                 raise codec.NotPlain(
                     f"it has {len(content)} bytes, and no message of this name may have more than {_content(kind).size}"
@@ -112,7 +128,11 @@ class Channel:
         except codec.NotPlain as error:
             raise codec.NotPlain(f"The message {name!r} cannot be sent: {error}") from None
         message = codec.encode((what, namespace, name)) + content
-        for party in parties:
+        for party in [(role, number) for role, number in parties]:
+            key, _ = self._keys(party)
+            if what == TABLE:
+                rows = tables.sealed(value, key.of_table(self._lines[party].sent))
+                self._federation.push_table(rows, name=name, tag=namespace, parties=[party])
             self._push(party, message)
 
     def receive(self, party: PartyId, namespace: str, name: str) -> Any:
@@ -146,7 +166,10 @@ class Channel:
         for party, line in self._lines.items():
             if line.stopped is None:
                 try:
-                    self._push(party, message)
+                    if line.keys is None:
+                        self._push_slice(party, line, _OPEN + message)
+                    else:
+                        self._push(party, message)
                 except Exception:
                     logger.exception("%s could not be told that this party stops", name_of(party))
         return sentence
@@ -156,16 +179,30 @@ class Channel:
         if not isinstance(kind, Rows):
             return codec.decode(data, kind, message.start)
         facts = codec.decode(data, tables.FACTS, message.start)
-        where = message.name, message.namespace, [party]
-        return tables.received(facts, kind, lambda meta: self._federation.pull_table(*where, [meta])[0])
+        where, (_, key) = (message.name, message.namespace, [party]), self._keys(party)
+        pull = lambda meta: self._federation.pull_table(*where, [meta])[0]
+        return tables.received(facts, kind, key.of_table(message.number), pull)
+
+    def _keys(self, party: PartyId) -> tuple[SealKey, SealKey]:
+        """For what goes to a party, and for what comes from it; waits for its greeting."""
+        line = self._lines[party]
+        if line.keys is None:
+            try:
+                line.keys = self._meeting.keys(party, line.greeting, self._pull_slice(party, line))
+            except codec.Malformed as error:
+                raise MalformedMessage("greeting", party, str(error)) from None
+        return line.keys
 
     def _push(self, party: PartyId, message: bytes) -> None:
-        line, starts = self._lines[party], range(0, len(message), self._slice_bytes)
+        line, (key, _) = self._lines[party], self._keys(party)
+        starts = range(0, len(message), self._slice_bytes)
         for start in starts:
-            mark = _LAST if start == starts[-1] else _MORE
-            part = mark + message[start : start + self._slice_bytes]
-            self._federation.push_bytes(part, name=QUEUE, tag=str(line.sent), parties=[party])
-            line.sent += 1
+            mark, part = _LAST if start == starts[-1] else _MORE, message[start : start + self._slice_bytes]
+            self._push_slice(party, line, mark + key.seal(line.sent, mark, part))
+
+    def _push_slice(self, party: PartyId, line: _Line, part: bytes) -> None:
+        line.sent += 1  # First: whatever becomes of the slice, its number is used.
+        self._federation.push_bytes(part, name=QUEUE, tag=str(line.sent - 1), parties=[party])
 
     def _keep_next(self, party: PartyId, line: _Line, name: str) -> None:
         """Take in the next message of a party, while this one waits for the one called ``name``."""
@@ -190,21 +227,42 @@ class Channel:
         """The next message of a party; raises Malformed as soon as it is clear that it is not one of ours."""
         parts, size, mark, message, most = [], 0, _MORE, None, MAX_BYTES
         while mark == _MORE:
-            part = self._federation.pull_bytes(name=QUEUE, tag=str(line.received), parties=[party])[0]
-            line.received += 1
-            if not isinstance(part, bytes) or part[:1] not in (_LAST, _MORE):
-                raise codec.Malformed("it does not begin as a message does")
-            mark, size = part[:1], size + len(part) - 1
-            if mark == _MORE and len(part) < _MIN_SLICE:
-                raise codec.Malformed("it comes in slices that are too small")
-            parts.append(part[1:])
-            if message is None and (mark == _LAST or size > HEADER.size):
+            mark, part = self._part(party, line)
+            parts.append(part)
+            size += len(part)
+            if message is None and (mark != _MORE or size > HEADER.size):
                 message = self._headed(b"".join(parts))
                 most = message.start + min(_content(message.kind).size, MAX_BYTES)
             if size > most:
                 raise codec.Malformed(f"it has more than the {most} bytes that a message of its name can have")
         assert message is not None, "The last slice was read."
-        return replace(message, data=parts[0] if len(parts) == 1 else b"".join(parts))
+        if mark == _OPEN and message.what != STOP:
+            raise codec.Malformed("it is not sealed")
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        return replace(message, data=data, number=line.received - len(parts))
+
+    def _part(self, party: PartyId, line: _Line) -> tuple[bytes, bytes]:
+        """Mark and content of a party's next slice; raises Malformed where it is none that belongs there."""
+        (_, key), number = self._keys(party), line.received
+        part = self._pull_slice(party, line)
+        mark = part[:1]
+        if mark == _OPEN and number == 1:
+            return mark, part[1:]
+        if mark not in (_LAST, _MORE):
+            raise codec.Malformed("it does not begin as a message does")
+        if mark == _MORE and len(part) < _MIN_SLICE:
+            raise codec.Malformed("it comes in slices that are too small")
+        try:
+            return mark, key.open(number, mark, part[1:])
+        except InvalidTag:
+            raise codec.Malformed(FOREIGN) from None
+
+    def _pull_slice(self, party: PartyId, line: _Line) -> bytes:
+        line.received += 1
+        part = self._federation.pull_bytes(name=QUEUE, tag=str(line.received - 1), parties=[party])[0]
+        if not isinstance(part, bytes):
+            raise codec.Malformed("it is not made of bytes")
+        return part
 
     def _headed(self, data: bytes) -> _Message:
         """The message that begins with ``data``, without its bytes."""
