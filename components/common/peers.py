@@ -72,7 +72,9 @@ class Meeting:
         if pinned is None:
             return
         try:
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(pinned)).verify(signature, self._claim(other, self._own, key))
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(pinned)).verify(
+                signature, self._claim(other, self._own, key)
+            )
         except InvalidSignature:
             raise codec.Malformed(
                 f"it is {'signed by another key than' if signature else 'not signed by'} the one pinned here for party "

@@ -46,7 +46,9 @@ def test_a_signed_greeting_of_the_pinned_operator_is_taken(home):
     assert len(meet(Meeting("task", HOST).greeting(GUEST))) == 2
 
 
-@pytest.mark.parametrize("session, sender, receiver", [("other", HOST, GUEST), ("task", OTHER, GUEST), ("task", HOST, OTHER)])
+@pytest.mark.parametrize(
+    "session, sender, receiver", [("other", HOST, GUEST), ("task", OTHER, GUEST), ("task", HOST, OTHER)]
+)
 def test_a_signature_is_for_one_run_sender_and_receiver(home, session, sender, receiver):
     """All three parties are one operator's here."""
     key_of(home, HOST)
