@@ -250,9 +250,7 @@ class SharedDescent:
 
     def own_weights(self, shares_of_others: Sequence[Sequence[int]]) -> FloatArray:
         """float64: this party's own weights from the other parties' `share_of` them, in multiples of 2^-22."""
-        own = self.share_of(self._columns)
-        total = added([own, *shares_of_others], len(own))
-        steps = rounded_quotient(total, 1 << (WEIGHT_FRACTION_BITS - REVEALED_FRACTION_BITS))
+        steps = opened_weights([self.share_of(self._columns), *shares_of_others])
         return steps.astype(np.float64) / 2.0**REVEALED_FRACTION_BITS
 
     def state(self) -> dict[str, list[str]]:
@@ -295,6 +293,18 @@ class SharedDescent:
         else:
             self._velocity = _times(self._velocity, rule.momentum) + _times(gradient, 1 - rule.dampening)
         return gradient + _times(self._velocity, rule.momentum) if rule.nesterov else self._velocity
+
+
+def opened_weights(shares: Sequence[Sequence[int]]) -> ObjectArray:
+    """object (d,): weights in units of 2^-22 from all parties' shares in units of 2^-40.
+
+    Raises ValueError where one is beyond what `steps_allowed` lets a training come to: then a share is not of it.
+    """
+    total = added(shares, len(shares[0]))
+    steps: ObjectArray = rounded_quotient(total, 1 << (WEIGHT_FRACTION_BITS - REVEALED_FRACTION_BITS))
+    if any(abs(step) >> (WEIGHT_BITS + REVEALED_FRACTION_BITS) for step in steps):
+        raise ValueError(f"it gives a coefficient beyond 2^{WEIGHT_BITS}, to which no training comes.")
+    return steps
 
 
 def _times(numbers: ObjectArray, coefficients: float | list[float]) -> ObjectArray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from fate_dp.privacy.validation import refusal
 
-from .federation import Context, Document, others, party_name
+from .federation import Context, Document, Party, id_of, name_of, others, party_name
 
 Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
@@ -72,6 +72,16 @@ def about_settings() -> Iterator[None]:
         if hasattr(error, "public"):
             raise
         raise Refusal(str(error)) from error
+
+
+@contextmanager
+def about_message(name: str, senders: Iterable[Party]) -> Iterator[None]:
+    """What is refused within is the message of this name from one of these parties; the sentence quotes no number of it."""
+    try:
+        yield
+    except ValueError as error:
+        whose = " or ".join(name_of(id_of(each)) for each in senders)
+        raise Refusal(f"The message {name!r} from {whose} is refused: {error}") from error
 
 
 UNTOLD = "This party's data or files do not allow the task; its operator can see why."

@@ -22,13 +22,13 @@ from fate_dp.crypto import cross_product
 from fate_dp.crypto.descent_steps import WEIGHT_BITS, WEIGHT_FRACTION_BITS, rounded_quotient
 from fate_dp.crypto.joined_records import FRACTION_BITS, VALUE_BITS
 from fate_dp.crypto.paillier import PublicKey
-from fate_dp.crypto.shared_descent import REVEALED_FRACTION_BITS
+from fate_dp.crypto.shared_descent import REVEALED_FRACTION_BITS, opened_weights
 from fate_dp.crypto.slots import SlotLayout
 from fate_dp.privacy.noise.stream import KEY_BYTES, KeyedStream
 
 from ..common.federation import Context
 from ..common.frames import Table
-from ..common.preflight import Refusal
+from ..common.preflight import about_message
 from .settings import SEES
 from .training import Side
 
@@ -52,10 +52,8 @@ def open_weights(ctx: Context, share: list[int], reveal: str) -> np.ndarray | No
     if ctx.local.role not in SEES[reveal]:
         return None
     received = peer.get("weight_shares")
-    if len(received) != len(share):
-        raise Refusal(f"{peer.role} sent shares of {len(received)} weights; the model has {len(share)}.")
-    total = [own + int(other) for own, other in zip(share, received)]
-    return rounded_quotient(np.array(total, dtype=object), 1 << _DROPPED)
+    with about_message("weight_shares", [peer]):
+        return opened_weights([share, received])
 
 
 def kept_share(share: list[int], first: bool) -> np.ndarray:

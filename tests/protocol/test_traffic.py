@@ -32,6 +32,9 @@ def counted(ctx, earlier, **arguments) -> tuple[int, int]:
 
     def counting_pull(self, name, tag, parties):
         contents = pull(self, name, tag, parties)
+        if tag == "0":  # A greeting, which left before anything was counted.
+            seen["delays"] = max(seen["delays"], 1)
+            return contents
         seen["delays"] = max(seen["delays"], *(int.from_bytes(content[:8], "big") for content in contents))
         return [content[8:] for content in contents]
 

@@ -23,6 +23,7 @@ from fate_dp.privacy.mechanisms.second_moments import MomentNoise, clip_target
 
 from ...common.federation import Context, others
 from ...common.frames import Table, collect_column
+from ...common.preflight import about_message
 from ...protocols import optimizers
 from ...protocols.prediction_frames import probabilities
 from ...protocols.score_counts import CountedLosses
@@ -210,8 +211,10 @@ class SharedTraining(SharedSteps):
         for position, party in peers.items():
             theirs = self._columns.slice_of(position)
             party.put("weight_shares", [share for descent in self._descents for share in descent.share_of(theirs)])
-        received = self._of_each_model([party.get("weight_shares") for party in peers.values()])
-        return [descent.own_weights(shares) for descent, shares in zip(self._descents, received)]
+        received = [party.get("weight_shares") for party in peers.values()]
+        with about_message("weight_shares", peers.values()):
+            of_models = zip(self._descents, self._of_each_model(received))
+            return [descent.own_weights(shares) for descent, shares in of_models]
 
     def take_targets(self, ctx: Context, rows: Table | None = None) -> None:
         """Go on with other targets; ``rows`` are the guest's with them, None at hosts."""
