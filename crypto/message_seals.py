@@ -1,11 +1,9 @@
 """What one party sends another in one task, sealed under keys that the two agree on when the task begins.
 
-Every two parties of a task share a secret (`pairwise_masks.AgreementKey`: X25519 and HKDF-SHA256, RFC 7748 and 5869) and
-take from it one `SealKey` for each direction. A part of a message is sealed by ChaCha20-Poly1305 (RFC 8439) under its
-number in the direction, so that it opens nowhere else, and neither twice. Rows of a table, which engines spread by their
-keys and may bring in any order, are sealed by AES-SIV (RFC 5297), which is deterministic: equal keys stay equal.
-
-Whoever carries the two public keys can put own ones in their places, unless they are signed (`components.common.peers`).
+Every two parties of a task share a secret (`pairwise_masks.AgreementKey`) and take from it one `SealKey` for each direction. A
+part of a message is sealed by ChaCha20-Poly1305 (RFC 8439) under its number in the direction, and opens in no other place.
+Rows of a table, which engines spread by their keys and bring in any order, are sealed by AES-SIV (RFC 5297), which is
+deterministic: equal keys stay equal. Opening raises cryptography's InvalidTag.
 """
 
 from __future__ import annotations
@@ -18,17 +16,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 OVERHEAD_BYTES = 16
 """How much longer a sealed part is than its content."""
-_CIPHER_BYTES, _ROWS_BYTES = 32, 64
-_NUMBER_BYTES = 12
+_CIPHER_BYTES, _ROWS_BYTES, _NUMBER_BYTES = 32, 64, 12
 _PURPOSE, _KEY_OF_ROW = b"fate-dp messages from one party to another", b"key of a row"
 
 
 class SealKey:
-    """The key of one direction; what is sealed under it opens under the other party's alone.
-
-    ``secret`` is that of the two parties, ``direction`` says from whom to whom, and whatever else both must agree on. No
-    number may be used twice to `seal`. Opening raises cryptography's InvalidTag.
-    """
+    """The key of one ``direction``, which names whatever both parties must agree on; no number may be used twice to `seal`."""
 
     __slots__ = ("_cipher", "_tables")
 
@@ -52,7 +45,7 @@ class SealKey:
 
 
 class RowSeal:
-    """Seals the rows of one table; a party's own workers get it."""
+    """Seals the rows of one table, of which neither key nor value is empty; a party's own workers get it."""
 
     __slots__ = ("_cipher", "_key")
 
@@ -60,7 +53,6 @@ class RowSeal:
         self._key, self._cipher = key, AESSIV(key)
 
     def seal(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
-        """Neither may be empty; the value opens beside this key alone."""
         sealed = self._cipher.encrypt(key, [_KEY_OF_ROW])
         return sealed, self._cipher.encrypt(value, [sealed])
 

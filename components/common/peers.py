@@ -17,14 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from fate_dp.crypto.message_seals import SealKey
 from fate_dp.crypto.pairwise_masks import AgreementKey
-from fate_dp.privacy.private_files import (
-    IDENTITY_FILE,
-    PEERS_FILE,
-    load_or_create_key,
-    parties_folder,
-    party_folder,
-    replace_file,
-)
+from fate_dp.privacy import private_files as files
 from fate_dp.privacy.validation import InvalidArgument
 
 from .federation import PartyId, name_of
@@ -42,12 +35,12 @@ class Meeting:
 
     def __init__(self, session: str, own: PartyId) -> None:
         self._session, self._own, self._key = session, own, AgreementKey()
-        self._home = party_folder(parties_folder(), own[1])
+        self._home = files.party_folder(files.parties_folder(), own[1])
 
     def greeting(self, other: PartyId) -> bytes:
-        key, path = self._key.public_bytes, self._home / IDENTITY_FILE
-        signed = identity(path).sign(self._claim(self._own, other, key)) if os.path.lexists(path) else b""
-        return codec.encode((VERSION, key, signed))
+        key, known = self._key.public_bytes, os.path.lexists(self._home / files.IDENTITY_FILE)
+        signature = _identity(self._home).sign(self._claim(self._own, other, key)) if known else b""
+        return codec.encode((VERSION, key, signature))
 
     def keys(self, other: PartyId, sent: bytes, received: bytes) -> tuple[SealKey, SealKey]:
         """(for what is sent to the other party, for what comes from it), given both greetings; raises codec.Malformed."""
@@ -68,7 +61,7 @@ class Meeting:
         )
 
     def _check_pin(self, other: PartyId, key: bytes, signature: bytes) -> None:
-        pinned = pins(self._home / PEERS_FILE).get(other[1])
+        pinned = pins(self._home).get(other[1])
         if pinned is None:
             return
         try:
@@ -86,39 +79,40 @@ class Meeting:
         return codec.encode(("fate-dp greeting", VERSION, self._session, sender, receiver, key))
 
 
-def identity(path: Path) -> Ed25519PrivateKey:
-    """An operator's identity, made on first use (mode 0600)."""
-    return Ed25519PrivateKey.from_private_bytes(load_or_create_key(path))
+def _identity(home: Path) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(files.load_or_create_key(home / files.IDENTITY_FILE))
 
 
-def public_key(path: Path) -> str:
-    """That of the identity, in hexadecimal digits."""
-    return identity(path).public_key().public_bytes_raw().hex()
+def public_key(home: Path) -> str:
+    """That of an operator's identity, in hexadecimal digits; made on first use (mode 0600)."""
+    return _identity(home).public_key().public_bytes_raw().hex()
 
 
 def fingerprint(key: str) -> str:
-    """What operators compare: 16 groups of four hexadecimal digits of a hash of the key."""
+    """What operators compare: eight groups of four hexadecimal digits of a hash of the key."""
     digest = sha256(b"fate-dp identity" + bytes.fromhex(key)).hexdigest()[:32]
     return " ".join(digest[at : at + 4] for at in range(0, len(digest), 4))
 
 
-def pins(path: Path) -> dict[str, str]:
+def pins(home: Path) -> dict[str, str]:
     """{party id: public key of its operator}, as this party's operator has pinned them."""
+    path = home / files.PEERS_FILE
     try:
-        return {str(number): check_key(key) for number, key in json.loads(path.read_text(encoding="utf-8")).items()}
-    except FileNotFoundError:
-        return {}
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return {str(number): _checked(key) for number, key in known.items()}
     except (AttributeError, ValueError) as error:
         raise InvalidArgument(f"The pins in {path} cannot be read; move it away and pin each peer again.") from error
 
 
-def pin(path: Path, party_id: str, key: str | None) -> None:
+def pin(home: Path, party_id: str, key: str | None) -> None:
     """Pin a key for a party, in place of any other one; None takes the pin away."""
-    known = {**pins(path), party_id: key and check_key(key)}
-    replace_file(path, json.dumps({number: each for number, each in known.items() if each}, indent=1).encode())
+    known = {**pins(home), party_id: key and _checked(key)}
+    files.replace_file(
+        home / files.PEERS_FILE, json.dumps({number: each for number, each in known.items() if each}).encode()
+    )
 
 
-def check_key(key: object) -> str:
+def _checked(key: object) -> str:
     if not (isinstance(key, str) and len(key) == 2 * KEY_BYTES and set(key) <= set("0123456789abcdef")):
         raise InvalidArgument.of("key", key, f"{2 * KEY_BYTES} hexadecimal digits, as `fate-dp identity` prints them")
     return key

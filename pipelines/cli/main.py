@@ -72,7 +72,7 @@ GROUPS = {
         "doctor --flow 127.0.0.1:9380",
         "backup /srv/backups",
         "identity --party 9999",
-        "peers 10000 --key 5f0c...",
+        "peers --pin 10000 5f0c...",
         "provider list",
         "board start /opt/fateboard",
     ),

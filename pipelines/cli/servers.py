@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fate_dp.deploy.flow import DEFAULT_HOME, home_command
-from fate_dp.privacy.validation import InvalidArgument
 
 from .console import (
     USUAL_HOME,
@@ -179,39 +178,32 @@ def add_identity(commands: Commands) -> None:
     add_home(command)
     add_flags(command, "party")
     command = add_command(commands, "peers", "show, pin or forget the identities of other parties' operators", peers)
-    command.add_argument("peer", metavar="PARTY_ID", nargs="?", help="the other party; all unless given")
-    command.add_argument("--key", help="its public key, compared with its operator on another way")
-    command.add_argument("--forget", action="store_true", help="take its pin away")
+    text = "another party's public key, compared with its operator on another way"
+    command.add_argument("--pin", nargs=2, metavar=("PARTY_ID", "KEY"), help=text)
+    command.add_argument("--forget", metavar="PARTY_ID", help="take a pin away")
     add_home(command)
     add_flags(command, "party")
 
 
 def identity(options: argparse.Namespace) -> None:
     from fate_dp.components.common.peers import fingerprint, public_key
-    from fate_dp.privacy.private_files import IDENTITY_FILE
 
     from ..jobs.party_ledgers import make_home
 
-    key = public_key(make_home(parties_folder(options), options.party) / IDENTITY_FILE)
+    key = public_key(make_home(parties_folder(options), options.party))
     print(f"Public key of party {options.party}: {key}\nFingerprint: {fingerprint(key)}")
 
 
 def peers(options: argparse.Namespace) -> None:
     from fate_dp.components.common.peers import fingerprint, pin, pins
-    from fate_dp.privacy.private_files import PEERS_FILE
 
     from ..jobs.party_ledgers import make_home
 
-    path = make_home(parties_folder(options), options.party) / PEERS_FILE
-    if options.key or options.forget:
-        if options.peer is None or options.key and options.forget:
-            raise InvalidArgument("Name one party and what to do, as in `fate-dp peers 10000 --key KEY`.")
-        pin(path, options.peer, options.key)
-    known = pins(path)
-    for number in known if options.peer is None else {options.peer} & known.keys():
-        print(f"Party {number} is pinned: {known[number]}, fingerprint {fingerprint(known[number])}")
-    if options.peer not in (None, *known) or not known:
-        print("No such pin: whoever carries the first messages of a job could take that party's place.")
+    home = make_home(parties_folder(options), options.party)
+    for number, key in filter(None, (options.pin, options.forget and (options.forget, None))):
+        pin(home, number, key)
+    for number, key in pins(home).items():
+        print(f"Party {number} is pinned: {key}, fingerprint {fingerprint(key)}")
 
 
 def add_board(commands: Commands) -> None:

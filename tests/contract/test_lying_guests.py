@@ -1,4 +1,4 @@
-"""A guest that asks for less noise, and says truly what that costs, tells nothing that contradicts itself."""
+"""A guest that asks for less noise, and says truly what that costs, tells nothing that contradicts itself; other lies."""
 
 from dataclasses import replace
 from functools import partial
@@ -49,3 +49,18 @@ def test_labels_that_are_no_classes_are_not_trained_on(tmp_path):
     labels = case.tables[GUEST]["y"].where(lambda y: y == 0, 3.0)
     played = case.play(tmp_path, case.with_table(GUEST, case.tables[GUEST].assign(y=labels)))
     assert all("neither 0 nor 1" in str(played.errors.get(party)) for party in case.parties)
+
+
+@pytest.mark.parametrize(
+    "name", ["dp_hetero_lr / train / noise label", "share_lr / train / weights to the guest, scores"]
+)
+def test_shares_of_weights_that_lead_beyond_all_bounds_write_no_model(name, tmp_path):
+    """As the last message of another job did."""
+    (case,) = [each for each in CASES if each.name == name]
+
+    def told(message):
+        return [share + (1 << 80) for share in message.value] if message.name == "weight_shares" else None
+
+    played = case.play(tmp_path, meddle=told)
+    assert "The message 'weight_shares' from host 10000 is refused: it gives a coefficient" in str(played.errors[GUEST])
+    assert all(party in played.errors for party in case.parties if "share_lr" not in name or party == GUEST)

@@ -25,7 +25,7 @@ from shared_training import (
 from fate_dp.components.protocols.optimizers import PartyOptimizer
 from fate_dp.crypto.descent_steps import QuadraticShare, StepMasks, UpdateRule, draw_masks
 from fate_dp.crypto.paillier import keypair_of_any_length
-from fate_dp.crypto.shared_descent import LOSS_DEVIATION, UNSHOWN_DEVIATION, SharedDescent, loss_part
+from fate_dp.crypto.shared_descent import LOSS_DEVIATION, UNSHOWN_DEVIATION, SharedDescent, loss_part, opened_weights
 
 THREE = Parties((2, 1, 3))
 TWO = Parties((2, 3))
@@ -377,3 +377,11 @@ def test_where_torch_computes_does_not_matter_and_rates_come_from_the_schedule()
     assert UpdateRule.from_sgd(params, [0.1, 0.3]) == UpdateRule((0.1, 0.3), momentum=0.5)
     with pytest.raises(ValueError, match="the learning rate must be finite and not negative, got nan"):
         UpdateRule.from_sgd({}, [0.1, float("nan")])
+
+
+def test_shares_that_lead_beyond_what_a_training_comes_to_are_refused():
+    largest = (1 << 28 + 40) - (1 << 18)
+    assert opened_weights([[largest, -largest], [0, 0]]).tolist() == [(1 << 50) - 1, 1 - (1 << 50)]
+    for beyond in ([0, 1 << 18], [-(1 << 69), 0]):
+        with pytest.raises(ValueError, match="^it gives a coefficient beyond 2.28, to which no training comes[.]$"):
+            opened_weights([[0, largest], beyond])

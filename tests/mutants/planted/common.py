@@ -8,6 +8,7 @@ COUNT, BINNING, SUM, FLIPS = (
     "dp_homo_nn / train / secure_sum",
     "label_flip / default / classes",
 )
+WIRE, PEERS = "tests/unit/test_wire_channel.py", "components.common.peers"
 CHARGES, CHANNEL, PREFLIGHT, PROVENANCE = (
     "components.common.charges",
     "components.common.wire.channel",
@@ -23,6 +24,53 @@ MUTANTS = (
         (("isinstance(error, Refusal)", "isinstance(error, ValueError)"),),
         contract(COUNT, "d"),
         patch="wi3_private_errors_told",
+    ),
+    Mutant(
+        "one number seals all slices",
+        "C",
+        "crypto.message_seals:SealKey",
+        (("encrypt(_bytes(number)", "encrypt(_bytes(0)"), ("decrypt(_bytes(number)", "decrypt(_bytes(0)")),
+        (f"{WIRE}::test_what_is_not_sealed_for_its_place_is_refused[a later one]",),
+    ),
+    Mutant(
+        "a number seals the next slice, too, where the first did not leave",
+        "C",
+        f"{CHANNEL}:Channel._push_slice",
+        (
+            ("        line.sent += 1", "        pass"),
+            ("line.sent - 1), parties=[party])", "line.sent), parties=[party])\n        line.sent += 1"),
+        ),
+        (f"{WIRE}::test_no_number_seals_two_slices_even_if_the_first_did_not_leave",),
+    ),
+    Mutant(
+        "keys of messages are those of every task",
+        "C",
+        f"{PEERS}:Meeting.keys",
+        (("shared_with(key, self._session,", "shared_with(key, '',"),),
+        (f"{WIRE}::test_what_is_not_sealed_for_its_place_is_refused[of another task]",),
+    ),
+    Mutant(
+        "a pin is not looked at",
+        "F",
+        f"{PEERS}:Meeting.keys",
+        (("        self._check_pin(other, key, signature)\n", ""),),
+        ("tests/unit/test_peers.py::test_an_unsigned_greeting_of_a_pinned_party_is_refused_with_the_cure",),
+    ),
+    Mutant(
+        "an open stop is taken in among sealed slices",
+        "F",
+        f"{CHANNEL}:Channel._part",
+        (("mark == _OPEN and number == 1", "mark == _OPEN"),),
+        (f"{WIRE}::test_an_open_stop_is_taken_in_before_anything_sealed_alone",),
+    ),
+    Mutant(
+        "shares may lead to any weights",
+        "F",
+        "crypto.shared_descent:opened_weights",
+        (("    if any(", "    if False and any("),),
+        (
+            "tests/unit/test_crypto_shared_descent.py::test_shares_that_lead_beyond_what_a_training_comes_to_are_refused",
+        ),
     ),
     Mutant(
         "of flips from two sources the smaller epsilon is told",
