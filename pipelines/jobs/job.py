@@ -237,7 +237,7 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
     begin = last_answer = last_room = time.monotonic()
     shown: dict[str, str] = {}
     rows: dict[str, str] | None = None
-    local = LocalTasks(Path(watch.home) if watch.home else None, job_id)
+    local = LocalTasks(Path(os.path.realpath(watch.home or os.devnull)), job_id)
     while True:
         response = client.job.query(job_id=job_id, role=role, party_id=party_id)
         now = time.monotonic()

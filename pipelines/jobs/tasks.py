@@ -47,15 +47,13 @@ class LocalTasks:
     A task is judged only after its processes were seen here: never one of another machine.
     """
 
-    home: Path | None
+    home: Path
     job_id: str
     _last: float = float("-inf")
-    _seen: dict[Path, float] = field(default_factory=dict)
-    """When each task's processes were first seen."""
     _since: dict[tuple[Path, str], float] = field(default_factory=dict)
-    """When each was first found gone or stopped, in every look since."""
-    _begun: dict[Path, tuple[float, float]] = field(default_factory=dict)
-    """When each first told how far it was, and how far."""
+    """When a task was first found as it was in every look since."""
+    _begun: dict[Path, float] = field(default_factory=dict)
+    """When each task's processes were first seen."""
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for the next look; one after a long pause is a first one."""
@@ -72,9 +70,9 @@ class LocalTasks:
         for record in (each for each in tasks if each.status == "running"):
             found = states.get(record.folder, set())
             if found:
-                self._seen.setdefault(record.folder, now)
+                self._begun.setdefault(record.folder, now)
             for why, holds, patience in (
-                ("its processes are gone", not found and record.folder in self._seen, GONE_SECONDS),
+                ("its processes are gone", not found and record.folder in self._begun, GONE_SECONDS),
                 ("a process of it is stopped, as by kill -STOP", STOPPED in found, STOPPED_SECONDS),
             ):
                 since = self._since.setdefault((record.folder, why), now)
@@ -87,31 +85,27 @@ class LocalTasks:
     def _states(self) -> dict[Path, set[str]]:
         """The kernel's letters for the processes that work in the folder of a task; one that has ended works nowhere."""
         found: dict[Path, set[str]] = {}
-        jobs = "" if self.home is None else os.path.realpath(self.home / "jobs" / self.job_id)
-        for pid in filter(str.isdigit, os.listdir("/proc") if jobs else ()):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
             with suppress(OSError, ValueError):
-                folder = Path(os.readlink(f"/proc/{pid}/cwd")).relative_to(jobs)
+                folder = Path(os.readlink(f"/proc/{pid}/cwd")).relative_to(self.home / "jobs" / self.job_id)
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
                 found.setdefault(Path(*folder.parts[:3]), set()).add(state)
         return found
 
     def told(self, tasks: Iterable[TaskRecord], now: float) -> dict[str, str]:
         """How far each running task is, by whichever of its parties says so here, else since when it runs."""
-        running = [each for each in tasks if each.status == "running"]
-        since = {
-            each.task: f"for {now - self._seen[each.folder]:.0f} s" for each in running if each.folder in self._seen
-        }
-        return since | {each.task: text for each in running if (text := self._counts(each, now))}
+        running = [each for each in tasks if each.status == "running" and each.folder in self._begun]
+        since = {each.task: f"for {now - self._begun[each.folder]:.0f} s" for each in running}
+        return since | {each.task: counts for each in running if (counts := self._counts(each, now))}
 
     def _counts(self, record: TaskRecord, now: float) -> str:
         """The last such line of a task's log, and in how many seconds it may end; empty where it says nothing."""
-        log = Path(self.home or os.devnull) / "logs" / self.job_id / record.folder / "root" / "INFO"
+        log = self.home / "logs" / self.job_id / record.folder / "root" / "INFO"
         with suppress(OSError), log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL_BYTES))
             if lines := COUNTS.findall(file.read().decode(errors="replace")):
-                since, before = self._begun.setdefault(record.folder, (now, done(lines[-1])))
-                left = (now - since) * (1 - done(lines[-1])) / max(done(lines[-1]) - before, 1e-9)
-                return lines[-1] + (f", some {left:.0f} s left" if done(lines[-1]) > before else "")
+                since, share = self._begun[record.folder], done(lines[-1])
+                return lines[-1] + (f", some {(now - since) * (1 - share) / share:.0f} s left" if share else "")
         return ""
 
 

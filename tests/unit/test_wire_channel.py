@@ -34,7 +34,7 @@ MESSAGES: Messages = {
 def test_loops_tell_together_how_far_they_are_and_not_at_every_step(caplog, monkeypatch):
     clock = iter(np.arange(0, 100, 2.0))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(progress, "_loops", progress._Loops())
+    monkeypatch.setattr(progress, "_told", [-9.0])
     with caplog.at_level("INFO", logger=progress.__name__):
         for epoch in progress.counted("ab", 2, "iterations"):
             for batch in progress.counted(range(9), 3, "batches"):
@@ -42,10 +42,10 @@ def test_loops_tell_together_how_far_they_are_and_not_at_every_step(caplog, monk
                     break
     assert caplog.messages == [
         "progress: 0 of 2 iterations",
-        "progress: 0 of 2 iterations, 1 of 3 batches",
-        "progress: 1 of 2 iterations, 0 of 3 batches",
+        "progress: 0 of 2 iterations, 2 of 3 batches",
+        "progress: 1 of 2 iterations, 1 of 3 batches",
     ]
-    assert not progress._loops.within
+    assert not progress._within
 
 
 class Mail:
