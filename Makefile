@@ -14,7 +14,7 @@ DOCS := .venv-docs
 # Where a shell says that no bytecode be written, every process that a test starts would compile all of FATE-DP again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo test test-all long unit statistical processes kernel-check contract mutants job-fuzz lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
+.PHONY: install demo test test-all long unit statistical processes kernel-check contract mutants job-fuzz chaos soak lint types house test-arithmetic component-yaml fate-parameters docs docs-notebooks docs-privacy docs-parameters docs-coverage clean
 .PHONY: core-test walk cluster-test-standalone cluster-test-spark cluster-test-faults board-test docker-test
 .PHONY: bench-align bench-align-redundancy bench-epoch bench-fate-examples bench-hetero-lr bench-hetero-noise bench-homo-nn bench-job
 .PHONY: bench-homo-nn-adaptive bench-homo-nn-sweeps bench-label-dp bench-label-firewall bench-noise bench-prep bench-private-step
@@ -72,6 +72,15 @@ mutants: $(TESTED)
 # found in a third of the time. The last line has the figures.
 job-fuzz: $(TESTED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.job_fuzz
+
+# An embedded FATE-Flow whose processes and commands are killed and stopped, with a full disk and a clock that is set: 40 minutes
+# after the server's start, or MINUTES=5. The last line has the figures, and what did not hold is told with its seed and round.
+chaos: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+# Small jobs one after the other on one server, JOBS=200 of them: whether it gets slower or larger.
+soak: $(TESTED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos.soak $(if $(JOBS),--jobs $(JOBS))
 
 PARTS := privacy crypto components attacks pipelines data_prep deploy conf testing
 

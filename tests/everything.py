@@ -18,6 +18,7 @@ TARGETS = (
     "test",
     "long",
     "job-fuzz",
+    "chaos MINUTES=5",
     "core-test",
     "walk",
     "bench-smoke",
@@ -51,7 +52,9 @@ def counted(lines: Iterable[str]) -> Counter[str]:
 def ended(target: str) -> Counter[str]:
     """What a target counts, its output shown as it comes."""
     lines = []
-    with subprocess.Popen(["make", target], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        ["make", *target.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)

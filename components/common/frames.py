@@ -23,6 +23,7 @@ from fate_dp.privacy.labels.flips import canonical_label, label_tags, record_tag
 
 from .federation import Context, Document, TableInput, TableOutput, check_roles
 from .preflight import Refusal, agree
+from .progress import counted
 
 DataFrame = Any
 """FATE's; its own annotations cover too little of it to be checked against."""
@@ -164,7 +165,8 @@ def flip_stream(frame: DataFrame, flipped: Table, key: bytes, source: str) -> It
 
 
 def _stream(table: Table) -> Iterator:
-    return chain.from_iterable(block for _, block in table.collect())
+    blocks = counted(table.collect(), table.count(), "blocks")
+    return chain.from_iterable(block for _, block in blocks)
 
 
 def ids_digest(frame: DataFrame) -> list:

@@ -16,6 +16,7 @@ from packaging.version import InvalidVersion, Version
 from ..fate_patches import fence as rules
 from ..flow.client import FlowAddress, ask_broker, client_settings, credentials_for, speaks_amqp
 from ..flow.server import ANSWERS, FOREIGN, REFUSES, SILENT, state_of
+from ..flow.unfinished import cores_in_use
 from ..warm_start.control import WarmStart
 from .findings import (
     ENVIRONMENT,
@@ -134,6 +135,15 @@ def ports(site: FlowSite) -> Finding:
         f"End that program (`ss -ltnp 'sport = :{taken.port}'` shows it), or give FATE-Flow another port: "
         "`fate-dp up --port PORT`, or http_port and grpc_port in service_conf.yaml.",
     )
+
+
+@check(SITE, "jobs")
+def jobs(site: FlowSite) -> Finding:
+    """Which jobs hold the server's cores: one whose processes died may hold them for good."""
+    if site.jobs is None:
+        return unseen("Which jobs hold cores is not told here.", THERE) if site.runs else ok("No FATE-Flow runs jobs.")
+    told = f"{' '.join(map(str, site.jobs)) or 'No job is unfinished.'} {cores_in_use(site.jobs, site.settings)}"
+    return warning(told, "End one that goes on no more with `fate-dp stop JOB`.") if site.jobs else ok(told)
 
 
 @check(SITE, "reach")

@@ -33,8 +33,9 @@ from ..flow.client import (
     client_settings,
     credentials_for,
 )
-from ..flow.programs import read_record
+from ..flow.programs import FlowServerError, read_record
 from ..flow.server import ANSWERS, REFUSES, SILENT, state_of
+from ..flow.unfinished import UnfinishedJob, settings_of, unfinished_jobs
 from .findings import Finding, unseen
 from .probe import VERSION
 
@@ -279,6 +280,8 @@ class FlowSite:
     """Whether the server refused a job that the gate must refuse; None where it does not talk to this client as to a party."""
     modules_version: str | None = None
     """What the modules from which it runs say of themselves, where that can be seen."""
+    jobs: tuple[UnfinishedJob, ...] | None = None
+    """Those that have not ended; None where the server does not tell."""
     client: Path | None = None
     """Where `flow init` keeps the credentials of this Python's client."""
 
@@ -326,11 +329,13 @@ def _asked(site: FlowSite, address: FlowAddress) -> FlowSite:
     site = replace(site, addresses=addresses_of(address.host))
     if found.state == ANSWERS:
         # The settings with which it started, where it tells them; the file may have changed since.
-        settings = answer_of(address, "server/query/all", credentials)
-        live = {key.lower(): value for key, value in settings.items()} if isinstance(settings, dict) else {}
+        live, jobs = {}, None
+        with suppress(FlowServerError):
+            live = settings_of(address)
+            jobs = unfinished_jobs(address)
         rows = answer_of(address, "provider/query?name=fate", credentials)
         providers = None if rows is None else tuple(provider_from(row, here) for row in rows)
-        site = replace(site, settings=live or site.settings, providers=providers)
+        site = replace(site, settings=live or site.settings, providers=providers, jobs=jobs)
     site = replace(site, refuses_paths=refuses_paths(address, credentials) if site.runs else None)
     listening = listeners(tuple(site.ports().values())) if here else ()
     known = takes_published_key(address, site.state, site.section("authentication"))

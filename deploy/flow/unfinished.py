@@ -7,6 +7,7 @@ A job keeps its cores until it ends. Nothing in FATE-Flow ends one whose process
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,19 @@ def _job(job_id: str, rows: list[dict[str, Any]]) -> UnfinishedJob:
     # FATE-Flow's times are milliseconds of this machine's clock, which may have been set back since.
     seconds = max(0.0, time.time() - min(begun) / 1000) if begun else None
     return UnfinishedJob(job_id, max((row["status"] for row in rows), key=UNFINISHED.index), cores, seconds)
+
+
+def cores_in_use(jobs: Iterable[UnfinishedJob], settings: Mapping[str, Any]) -> str:
+    """How many cores jobs hold, of those that a FATE-Flow has by its settings."""
+    engine = (settings.get("default_engines") or {}).get("computing")
+    all_of_it = ((settings.get("computing") or {}).get(engine) or {}).get("cores", "an unknown number of")
+    return f"{sum(job.cores for job in jobs)} of {all_of_it} cores are in use."
+
+
+def settings_of(address: FlowAddress) -> dict[str, Any]:
+    """The settings with which a FATE-Flow started."""
+    settings = _asked(address, "server/query/all")
+    return {name.lower(): value for name, value in settings.items()} if isinstance(settings, dict) else {}
 
 
 def stop_job(address: FlowAddress, job_id: str) -> None:

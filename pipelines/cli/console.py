@@ -185,9 +185,9 @@ class TaskLines:
 
     def task(self, job: str, task: str, status: str, seconds: float) -> None:
         """A task of a job changed its status, ``seconds`` after the job began."""
-        if status == "running":
-            self._since[job, task] = time.monotonic()
-            self._status.update(f"{job}: {task} runs")
+        if status.startswith("running"):
+            self._since.setdefault((job, task), time.monotonic())
+            self._status.update(f"{job}: {task} runs{status.removeprefix('running')}")
         elif status not in ("waiting", "ready"):
             spent = time.monotonic() - self._since.get((job, task), time.monotonic())
             self._console.print(f"{job:<28} {task:<18} {status:<8} {spent:6.1f} s", markup=False, highlight=False)

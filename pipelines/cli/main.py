@@ -273,7 +273,7 @@ def up(options: argparse.Namespace) -> None:
 def status(options: argparse.Namespace) -> int:
     from fate_dp.deploy.flow import server
     from fate_dp.deploy.flow.home import open_home
-    from fate_dp.deploy.flow.unfinished import unfinished_jobs
+    from fate_dp.deploy.flow.unfinished import cores_in_use, settings_of, unfinished_jobs
     from fate_dp.deploy.warm_start import control
 
     found = server.status(options.home)
@@ -282,7 +282,8 @@ def status(options: argparse.Namespace) -> int:
     if found.state == "running" and found.address:
         print(control.look(open_home(options.home).warm).sentence())
         try:
-            print(*unfinished_jobs(found.address) or ["No job is unfinished."], sep="\n")
+            jobs = unfinished_jobs(found.address)
+            print(*jobs or ["No job is unfinished."], cores_in_use(jobs, settings_of(found.address)), sep="\n")
         except server.FlowServerError as refusal:
             print(refusal)
     return 0 if found.state == "running" else 3

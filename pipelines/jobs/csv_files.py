@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"
 DOTTED_THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
-MOST_FAULTS = 20
+MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1
 
 
@@ -110,20 +110,22 @@ class CsvTable:
         return replace(self.meta, delimiter=delimiter)
 
 
-def read_csv_file(path: str | os.PathLike, meta: TableMeta) -> CsvTable:
-    """Read a file, whatever its encoding, separator, quotes and ends of lines.
+def read_csv_file(
+    path: str | os.PathLike, meta: TableMeta, tell: Callable[[str], None] = lambda told: None
+) -> CsvTable:
+    """Read a file, whatever its encoding, separator, quotes and ends of lines; ``tell`` hears how far it is.
 
     Raises:
         InvalidArgument: With every fault of the file, each with its line and cure.
     """
-    return _Reading(Path(path), meta).table()
+    return _Reading(Path(path), meta, tell).table()
 
 
 class _Reading:
     """One reading: faults and notes come up column by column."""
 
-    def __init__(self, path: Path, meta: TableMeta) -> None:
-        self.path, self.meta = path, meta
+    def __init__(self, path: Path, meta: TableMeta, tell: Callable[[str], None] = lambda told: None) -> None:
+        self.path, self.meta, self.tell = path, meta, tell
         self.missing = MISSING_VALUES | {code.lower() for code in meta.facts.missing}
         self.units = dict(meta.facts.units)
         self.faults: list[str] = []
@@ -204,15 +206,16 @@ class _Reading:
 
     def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
         """(line, its cells) of every row that is not blank; the first one is the header."""
-        line, is_empty = 1, True
-        lines = io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n"))
-        reader = csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True)
+        line, is_empty, plain = 1, True, text.replace("\r\n", "\n").replace("\r", "\n")
+        reader = csv.reader(io.StringIO(plain), delimiter=self.delimiter, skipinitialspace=True)
         try:
             for row in reader:
                 if any(map(str.strip, row)):
                     is_empty = False
                     yield line, row
                 line = reader.line_num + 1
+                if reader.line_num % LINES_BETWEEN_NEWS == 0:
+                    self.tell(f"{reader.line_num} of {plain.count(chr(10))} lines")
         except csv.Error as error:
             raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
         if is_empty:
@@ -267,7 +270,8 @@ class _Reading:
         return True
 
     def _columns(self, frame: pandas.DataFrame) -> Iterator[tuple[str, pandas.Series]]:
-        for name in frame.columns:
+        for done, name in enumerate(frame.columns):
+            self.tell(f"{done} of {len(frame.columns)} columns of {len(frame)} rows")
             values = frame[name].str.strip()
             if name == self.meta.id_name:
                 yield name, self._ids(values, frame[name])

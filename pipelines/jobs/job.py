@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from fate_dp.components.common.channels import channels_of, inputs
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.tracing import trace
 from fate_dp.components.disclosure.verdicts import enforce, refusal
@@ -31,6 +32,7 @@ from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_fol
 from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import as_address, connect, resolve_flow
+from .tasks import LocalTasks, TaskRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -49,7 +51,10 @@ FOLD_FIRST = "{task} would cross-validate over rows that {smote} has over-sample
 BY_INPUT = {"validate_data": NOT_FOR_TESTS, "test_data": NOT_FOR_TESTS, "cv_data": FOLD_FIRST}
 
 Progress = Callable[[str, str, float], None]
-"""Called with a task's name, its status and the seconds since the job began, whenever the status changes."""
+"""Called with a task's name, its status and the seconds since the job began, whenever the status changes.
+
+A status that begins with "running" and goes on says how far a task is.
+"""
 
 
 def print_progress(task: str, status: str, seconds: float) -> None:
@@ -72,22 +77,6 @@ EXECUTED = "[execute_cli.execute_component_from_config]"
 NO_RESULT = "No found task output."
 LOST = re.compile(r"task (\S+) \d+ on (\w+) (\S+) party status has been checked twice")
 NOT_LOADED = "'NoneType' object has no attribute 'inputs'"
-
-
-@dataclass(frozen=True)
-class TaskRecord:
-    """One task at one party; `seconds` is None where it never ended, `provider` whose Python it ran in."""
-
-    task: str
-    role: str
-    party_id: str
-    status: str
-    seconds: float | None
-    error: str = ""
-    provider: str = ""
-
-    def __str__(self) -> str:
-        return f"task {self.task} of {self.role} {self.party_id}"
 
 
 @dataclass(frozen=True)
@@ -150,6 +139,7 @@ def run_job(
     from fate_client.pipeline.entity.model_info import FateFlowModelInfo
 
     check_parties(pipeline)
+    home = home or (DEFAULT_HOME if address is None else None)
     address = resolve_flow(None, home or DEFAULT_HOME) if address is None else as_address(address)
     pipeline.compile()
     dag_schema = read_dag(pipeline.get_dag())
@@ -246,14 +236,24 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
     """Poll the job until it ends; returns its last status."""
     begin = last_answer = last_room = time.monotonic()
     shown: dict[str, str] = {}
+    rows: dict[str, str] | None = None
+    local = LocalTasks(Path(os.path.realpath(watch.home or os.devnull)), job_id)
     while True:
         response = client.job.query(job_id=job_id, role=role, party_id=party_id)
         now = time.monotonic()
         if response.get("code") == 0:
             last_answer = now
-            report_changes(query_tasks(client, job_id), shown, watch.progress, now - begin)
+            tasks = query_tasks(client, job_id)
+            report_changes(tasks, shown, watch.progress, now - begin)
             if response["data"][0]["status"] in ENDED:
                 return response["data"][0]["status"]
+            if local.is_due(now):
+                if fault := local.fault(tasks, now):
+                    failure = stopped(client, job_id, f"since {fault[0]} cannot go on: {fault[1]}", "; run it again")
+                    raise JobFailed(str(failure), job_id, fault[0])
+                rows = input_rows(client, response["data"][0]) if rows is None else rows
+                for task, told in local.told(tasks, now).items():
+                    watch.progress(task, f"running{rows.get(task, '')}, {told}", now - begin)
         elif now - last_answer > SILENCE_SECONDS:
             raise JobFailed(
                 f"FATE-Flow has not answered for {now - last_answer:.0f} seconds while job {job_id} ran "
@@ -303,6 +303,17 @@ def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progres
         if shown.get(task) != status:
             shown[task] = status
             progress(task, status, seconds)
+
+
+def input_rows(client: FlowClient, job: dict[str, Any]) -> dict[str, str]:
+    """By task the rows of uploaded tables that it reads, of those that this server has; FATE's own psi tells nothing else."""
+    found: dict[str, str] = {}
+    for task, planned in ((job.get("dag") or {}).get("dag") or {}).get("tasks", {}).items():
+        for kind, each in (channel for given in inputs(planned).values() for channel in channels_of(given)):
+            table = client.table.query(**{key: each.get(key) for key in ("namespace", "name")})
+            if kind == "data_warehouse" and table.get("code") == 0:
+                found[task] = f"{found.get(task, ' on')} {table['data']['count']} rows"
+    return found
 
 
 def common_status(statuses: list[str]) -> str:
@@ -385,7 +396,7 @@ def logged_failure(job_id: str, record: TaskRecord, home: str | os.PathLike | No
     """The last traceback or refusal in a task's own log: FATE-Flow loses reports of tasks that it ends for another party's sake."""
     if home is None:
         return None
-    log = task_logs(home, job_id, record) / "component" / "ERROR"
+    log = Path(home, "logs", job_id) / record.folder / "component" / "ERROR"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     entries = re.split(r"^(?=\[[A-Z]+\]\[)", text, flags=re.M)
     told = [each for each in entries if TRACEBACK in each or EXECUTED in each.partition("\n")[0]]
@@ -393,10 +404,6 @@ def logged_failure(job_id: str, record: TaskRecord, home: str | os.PathLike | No
         return None
     _, found, report = told[-1].rpartition(TRACEBACK)
     return found + report if found else told[-1].partition("]: ")[2].strip()
-
-
-def task_logs(home: str | os.PathLike, job_id: str, record: TaskRecord) -> Path:
-    return Path(home) / "logs" / job_id / record.role / record.party_id / record.task
 
 
 def raised_sentence(report: str) -> str:
@@ -421,7 +428,7 @@ def log_end(job_id: str, record: TaskRecord, home: str | os.PathLike | None) -> 
     """Where the log of a task is, and its last lines where it lies on this machine."""
     if home is None:
         return f"look into the server's logs of job {job_id}."
-    folder = task_logs(home, job_id, record)
+    folder = Path(home, "logs", job_id) / record.folder
     for log in (folder / "stdout" / "task_execute", folder / "root" / "ERROR", folder / "stdout" / "task_entrypoint"):
         if log.is_file() and log.stat().st_size:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_SHOWN:]

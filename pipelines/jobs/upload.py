@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,8 @@ def upload_table(
 
     From `progress` to `stop` it is as in `Watch`; the embedded server's `home` has those of the parties.
     """
-    table = check_table(csv_file, meta)
+    begin = time.monotonic()
+    table = check_table(csv_file, meta, lambda told: progress("check", f"running, {told}", time.monotonic() - begin))
     client = connect(address, patience=UPLOAD_SECONDS)
     owner.declare(client, home, f"{namespace}/{name}", table)
     with TemporaryDirectory(prefix="fate-dp-upload-") as folder:
@@ -60,9 +62,11 @@ def upload_table(
     return uploaded
 
 
-def check_table(csv_file: str | os.PathLike, meta: TableMeta) -> CsvTable:
+def check_table(
+    csv_file: str | os.PathLike, meta: TableMeta, tell: Callable[[str], None] = lambda told: None
+) -> CsvTable:
     """The file as FATE shall read it; raises InvalidArgument for what it would read wrongly, drop or stumble over."""
-    table = read_csv_file(csv_file, meta)
+    table = read_csv_file(csv_file, meta, tell)
     label = meta.label_name
     # Asked here, at the guest alone, since in a job the other parties would see the answer.
     if label is not None and (found := table.frame[label].nunique()) < meta.least_classes:

@@ -15,8 +15,9 @@ import pytest
 from fate_dp.data_prep.breast_cancer import write_tables
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
-from fate_dp.deploy.flow.programs import FlowServerError
-from fate_dp.deploy.flow.server import down, processes_of, state_of, status, up
+from fate_dp.deploy.flow.programs import FlowServerError, wait_until
+from fate_dp.deploy.flow.server import down, processes_of, processes_where, state_of, status, up
+from fate_dp.pipelines.jobs import tasks
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, run_job, task_metrics, task_output_data, task_output_model
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
@@ -173,6 +174,37 @@ def test_failure_is_told_in_the_words_of_the_party_that_refused(flow_home, flow_
 def test_job_is_stopped_at_its_time_limit(flow_home, flow_address, uploaded):
     with pytest.raises(JobFailed, match="was stopped after 1 seconds, its time limit"):
         run_job(intersection_pipeline(), flow_address, timeout=1.0, home=flow_home)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_party_whose_processes_hang_or_die_is_named_and_leaves_nothing(
+    flow_home, flow_address, uploaded, monkeypatch, number
+):
+    """FATE-Flow would wait for the stopped one for three days."""
+    monkeypatch.setattr(tasks, "LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(tasks, "STOPPED_SECONDS", 4.0)
+    hit = []
+
+    def strike(task, status, seconds):
+        while (task, status) == ("psi_0", "running") and not hit:
+            hit.extend(at_work(flow_home, "host/10000/psi_0"))
+            for process in hit:
+                process.send_signal(number)
+
+    with pytest.raises(JobFailed, match="task psi_0 of host 10000") as failure:
+        run_job(intersection_pipeline(), flow_address, strike, home=flow_home)
+    assert (failure.value.record.task, failure.value.record.role) == ("psi_0", "host")
+    assert wait_until(lambda: not at_work(flow_home, failure.value.job_id), lambda: True, 30)
+    assert run_job(intersection_pipeline(), flow_address, home=flow_home).tasks
+
+
+def at_work(home, words):
+    """The processes that work in a folder of a job's tasks."""
+
+    def works_there(process):
+        return words in process.cwd() and process.cwd().startswith(str(open_home(home).root / "jobs"))
+
+    return processes_where(works_there)
 
 
 def test_bad_table_is_refused_before_any_upload(uploaded):

@@ -107,12 +107,14 @@ def server(environment):
         providers=(provider,),
         settings={
             "fateflow": {"host": "127.0.0.1", "http_port": 9380, "grpc_port": 9360},
-            "default_engines": {"federation": "standalone"},
+            "default_engines": {"federation": "standalone", "computing": "standalone"},
+            "computing": {"standalone": {"cores": 32}},
             "authentication": {"client": False, "site": False},
         },
         listeners=(Listener("127.0.0.1", 9380, os.getpid(), "python"),),
         variables={"PYTHONPATH": str(FATE_PATCHES)},
         refuses_paths=True,
+        jobs=(),
     )
 
 

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 from fate_dp.deploy.fate_patches.job_gate import NOT_A_NAME
 from fate_dp.deploy.flow.client import Answer, FlowAddress
+from fate_dp.deploy.flow.unfinished import NO_JOB, UNFINISHED
 
 VERSION = {"server/fateflow": {"flow": {"version": "2.2.0", "http_port": 1, "grpc_port": 2}}}
+NO_JOBS = {f"job/query?status={status}": Answer(NO_JOB, "No found job") for status in UNFINISHED}
 GUARDED = {"partner/job/create": Answer(1002, f"Create job failed: detail[job_id {NOT_A_NAME}, got 'fate_dp/doctor'.]")}
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_dp.pipelines.jobs import csv_files
 from fate_dp.pipelines.jobs.csv_files import TableMeta, read_csv_file
 from fate_dp.pipelines.jobs.upload import check_table
 from fate_dp.privacy.table_facts import TableFacts
@@ -28,6 +29,13 @@ def file(folder, content, encoding="utf-8"):
     path = folder / "table.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
     return path
+
+
+def test_a_long_reading_tells_lines_and_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "LINES_BETWEEN_NEWS", 2)
+    told = []
+    read_csv_file(file(tmp_path, PLAIN), LABELLED, told.append)
+    assert told == ["2 of 3 lines", *(f"{column} of 3 columns of 2 rows" for column in range(3))]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])

@@ -25,6 +25,7 @@ from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.server import FATE_PATCHES, FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.flow.unfinished import UnfinishedJob
 from fate_dp.pipelines.cli.servers import print_findings
 
 
@@ -371,7 +372,17 @@ def old_plugin_provider(site):
     return with_site(site, providers=(*site.site.providers, *ours))
 
 
+def held_by_a_job(site):
+    return with_site(site, jobs=(UnfinishedJob("7", "running", 8, 90.0),))
+
+
 FLOW = [
+    (
+        held_by_a_job,
+        "jobs",
+        "Job 7 is running for 90 s and holds 8 cores. 8 of 32 cores are in use.",
+        "`fate-dp stop JOB`",
+    ),
     (server_down, "FATE-Flow", "No FATE-Flow answers at 127.0.0.1:9380: Connection refused", "`fate-dp up`"),
     (other_server_version, "FATE-Flow", "FATE-Flow 1.11.0 answers", "Install FATE-Flow 2.2.0"),
     (told_by_an_old_server_whose_modules_are_old_as_well, "FATE-Flow", "FATE-Flow 2.1.0 answers", "Install FATE-Flow"),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from doctor_examples import package, party, report, unrecorded_fate
-from flow_double import GUARDED, VERSION, flow_double, speaking
+from flow_double import GUARDED, NO_JOBS, VERSION, flow_double, speaking
 
 from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
 from fate_dp.deploy.doctor.examination import findings, look
@@ -442,6 +442,7 @@ def test_the_command_tells_by_its_exit_status(tmp_path, capsys, monkeypatch):
     answers = {
         **VERSION,
         **GUARDED,
+        **NO_JOBS,
         "server/query/all": settings,
         "provider/query?name=fate": [provider_row(python=sys.executable)],
     }

@@ -1,6 +1,8 @@
 """A job is followed with patience, stopped on purpose alone, and ended where its server died."""
 
 import json
+import signal
+import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,9 +12,10 @@ import pytest
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.programs import FlowServerError
 from fate_dp.deploy.flow.unfinished import end_unfinished, stop_job, unfinished_jobs
-from fate_dp.pipelines.jobs import flow, job
+from fate_dp.pipelines.jobs import flow, job, tasks
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import JobFailed, TaskRecord, Watch, explain, follow_job
+from fate_dp.pipelines.jobs.tasks import LocalTasks
 
 PAGE = b"<html><h1>502 Bad Gateway</h1></html>"
 HANGS = object()
@@ -22,7 +25,7 @@ class Server:
     """A FATE-Flow of one job, `answers` to whose status are given in turn, the last one for ever."""
 
     def __init__(self):
-        self.answers, self.stops, self.rows = [row("running")], [], []
+        self.answers, self.stops, self.rows, self.tasks = [row("running")], [], [], []
         self.takes_stops, self.refuses, self.over = True, False, threading.Event()
 
     def reply(self, page, body):
@@ -35,8 +38,10 @@ class Server:
         if page.startswith("job/query?status"):
             found = [each for each in self.rows if page.endswith(each["status"])]
             return {"code": 0, "message": "", "data": found} if found else {"code": 1001, "message": "No found job"}
+        if page.startswith("table/query?") and "name=loans" in page:
+            return {"code": 0, "data": {"count": 300000}}
         if page.startswith("job/task/query"):
-            return {"code": 0, "data": []}
+            return {"code": 0, "data": self.tasks}
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -101,6 +106,70 @@ def test_a_full_disk_is_told_by_name(server, monkeypatch, tmp_path):
     monkeypatch.setattr(job, "FULL_BYTES", 1 << 62)
     with pytest.raises(JobFailed, match=f"The disk of {tmp_path} is full, and job 7 cannot go on; .* `fate-dp stop 7`"):
         followed(server, home=tmp_path)
+
+
+HOST = TaskRecord("psi_0", "host", "10000", "running", None)
+
+
+@pytest.fixture
+def process(server, monkeypatch, tmp_path):
+    """A process in the folder of the host's running task of job 7, beside a task of the guest's on another machine."""
+    for name, seconds in {"LOOK": 0.05, "GONE": 0.4, "STOPPED": 0.4}.items():
+        monkeypatch.setattr(tasks, f"{name}_SECONDS", seconds)
+    task = {"task_name": "psi_0", "party_status": "running", "start_time": None}
+    server.tasks = [{**task, "role": role, "party_id": party} for role, party in (("guest", "9999"), ("host", "10000"))]
+    folder = tmp_path / "jobs" / "7" / HOST.folder / "0"
+    folder.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "600"], cwd=folder) as started:
+        yield started
+        started.kill()
+
+
+@pytest.mark.parametrize(
+    "number, why",
+    [(signal.SIGSTOP, "a process of it is stopped, as by kill -STOP"), (signal.SIGKILL, "its processes are gone")],
+)
+def test_a_party_that_hangs_or_vanished_is_named_and_its_job_ended(server, process, tmp_path, number, why):
+    threading.Timer(0.5, process.send_signal, (number,)).start()
+    begun = time.monotonic()
+    with pytest.raises(JobFailed, match=f"Job 7 was stopped since {HOST} cannot go on: {why} since") as failure:
+        followed(server, home=tmp_path, timeout=30)
+    assert failure.value.record == HOST and server.stops == ["7"]
+    assert time.monotonic() - begun > 0.5 + 0.4, "one look is none"
+
+
+def test_who_never_seen_or_only_paused_is_not_called_gone(process, tmp_path):
+    local, elsewhere = LocalTasks(tmp_path, "7"), LocalTasks(tmp_path, "8")
+    process.send_signal(signal.SIGSTOP)
+    for now in (0.0, 0.1, 0.2, 9.0, 9.1):
+        assert local.is_due(now) and local.fault([HOST], now) is None, "the client itself was away for a while"
+        assert elsewhere.is_due(now) and elsewhere.fault([HOST], now) is None
+    process.send_signal(signal.SIGCONT)
+    while "T" in local._states()[HOST.folder]:
+        time.sleep(0.01)
+    for now in (9.2, 9.3, 9.4, 9.5, 9.6):
+        assert local.is_due(now) and local.fault([HOST], now) is None
+
+
+def test_a_running_task_says_how_far_it_is_and_how_long_it_may_take(server, monkeypatch, process, tmp_path):
+    log = tmp_path / "logs" / "7" / HOST.folder / "root" / "INFO"
+    log.parent.mkdir(parents=True)
+    log.write_text("[INFO] progress: 1 of 4 iterations, 5 of 10 batches\n[INFO] something else\n")
+    local = LocalTasks(tmp_path, "7")
+    assert local.fault([HOST], 100.0) is None
+    assert local.told([HOST], 130.0) == {"psi_0": "1 of 4 iterations, 5 of 10 batches, some 50 s left"}
+    with log.open("a") as file:
+        file.write("[INFO] progress: 2 of 4 iterations, 5 of 10 batches\n")
+    assert local.told([HOST], 160.0) == {"psi_0": "2 of 4 iterations, 5 of 10 batches, some 36 s left"}
+    log.write_text("")
+    assert local.told([HOST], 180.0) == {"psi_0": "for 80 s"}, "as FATE's psi, which tells nothing"
+    log.write_text("[INFO] progress: 2 of 4 iterations, 5 of 10 batches\n")
+    news = []
+    channel = {"data_warehouse": {"namespace": "bank", "name": "loans"}}
+    dag = {"tasks": {"psi_0": {"inputs": {"data": {"input_data": channel}}}}}
+    server.answers = [{"code": 0, "data": [{"status": "running", "dag": {"dag": dag}}]}] * 20 + [row("success")]
+    followed(server, home=tmp_path, progress=lambda *change: news.append(change[:2]))
+    assert any(told.startswith("running on 300000 rows, 2 of 4 iterations, 5 of 10 batches, some") for _, told in news)
 
 
 def test_the_party_whose_process_ended_is_named_not_the_first_that_fell_with_it(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fate_dp.components.common import peers
+from fate_dp.components.common import peers, progress
 from fate_dp.components.common.wire import channel as channels
 from fate_dp.components.common.wire import codec
 from fate_dp.components.common.wire.channel import QUEUE, Channel, MalformedMessage, Stopped
@@ -32,6 +32,23 @@ MESSAGES: Messages = {
     "flood_*": Bytes(400),
     "a" * 100: Bytes(5000),
 }
+
+
+def test_loops_tell_together_how_far_they_are_and_not_at_every_step(caplog, monkeypatch):
+    clock = iter(np.arange(0, 100, 2.0))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "_told", [-9.0])
+    with caplog.at_level("INFO", logger=progress.__name__):
+        for epoch in progress.counted("ab", 2, "iterations"):
+            for batch in progress.counted(range(9), 3, "batches"):
+                if batch == 2:
+                    break
+    assert caplog.messages == [
+        "progress: 0 of 2 iterations",
+        "progress: 0 of 2 iterations, 2 of 3 batches",
+        "progress: 1 of 2 iterations, 1 of 3 batches",
+    ]
+    assert not progress._within
 
 
 class Mail:

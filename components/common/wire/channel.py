@@ -19,7 +19,7 @@ openly, at once, and its receiver takes that as slice 1 alone: whoever carries m
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -35,6 +35,7 @@ from fate_dp.crypto.message_seals import OVERHEAD_BYTES, SealKey
 from ..federation import PartyId, id_of, name_of, others, own_party, party_name
 from ..peers import Meeting
 from ..preflight import Refusal, Refused
+from ..progress import counted
 from . import codec, tables
 from .kinds import AnyKind, Int, Messages, Rows, Text, Tuple, kind_of
 
@@ -324,6 +325,13 @@ class PlainContext(Context):
 
     def with_namespace(self, namespace: object) -> PlainContext:
         return PlainContext(self, self.channel, namespace)
+
+    def ctxs_range(self, steps: int) -> Iterator[tuple[int, PlainContext]]:
+        return counted(super().ctxs_range(steps), steps, self._namespace.name)
+
+    def ctxs_zip(self, items: Iterable) -> Iterator[tuple[PlainContext, Any]]:
+        found = super().ctxs_zip(items)
+        return counted(found, len(items), self._namespace.name) if isinstance(items, Sized) else found
 
     def _get_parties(self, role: object = None) -> PlainParties:
         found = super()._get_parties(role)
