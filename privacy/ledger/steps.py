@@ -10,6 +10,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
 from ..validation import InvalidArgument, check_delta_or_zero, whole
@@ -38,10 +39,10 @@ class PrivateStep:
 
     dataset: str
     event: Event
-    count: int
     release_key: str
     fingerprint: str
-    purpose: str
+    purpose: str = ""
+    count: int = 1
 
     def __post_init__(self) -> None:
         for name in ("dataset", "release_key", "fingerprint", "purpose"):
@@ -104,22 +105,9 @@ class StepLedger(Chapter):
         super().__init__(database)
         self._fitting = FittingCharges()
 
-    def record(
-        self,
-        *,
-        dataset: str,
-        event: Event,
-        count: int = 1,
-        cap: BudgetCap | None,
-        release_key: str,
-        job_id: str,
-        task_id: str,
-        fingerprint: str,
-        purpose: str = "",
-    ) -> StepRelease:
-        """`record_together` of one step."""
-        step = PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
-        return self.record_together([(step, cap)], job_id, task_id)[0]
+    def record(self, *, cap: BudgetCap | None, job_id: str, task_id: str, **of_step: Any) -> StepRelease:
+        """`record_together` of one step, whose fields are ``of_step``."""
+        return self.record_together([(PrivateStep(**of_step), cap)], job_id, task_id)[0]
 
     def record_together(
         self, steps: Sequence[tuple[PrivateStep, BudgetCap | None]], job_id: str, task_id: str
@@ -228,7 +216,7 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     if row is None:
         return None
     release_id, state, dataset, text, rounds, purpose, fingerprint = row
-    stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
+    stored = PrivateStep(dataset, stored_event(text), step.release_key, fingerprint, purpose, rounds)
     if stored != step:
         raise LedgerError(
             f"release_key {step.release_key!r} names another release in the ledger, of the dataset {dataset}. Give every "

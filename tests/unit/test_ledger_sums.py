@@ -29,7 +29,7 @@ RECOUNTS = {
 
 def steps(ledger, number, dataset):
     asked = [
-        (PrivateStep(dataset, event, count, f"{number} {count}", "f", ""), None)
+        (PrivateStep(dataset, event, f"{number} {count}", "f", count=count), None)
         for event, count in ((STEP, 2), (OTHER, 1), (STEP, 10**9), (EXACT, 3))
     ]
     return ledger.record_together(asked, f"job {number}", "t")[0].release_id
