@@ -91,38 +91,6 @@ RECOUNT = """
 NOTES = "SELECT r.entry_id, r.note FROM release r WHERE r.note <> '' AND {chosen} ORDER BY r.release_id"
 NEW = "r.release_id = NEW.release_id"
 
-# SQLite keeps these in the transaction that writes the rows, whichever statement does. All are whole numbers or sets, so that
-# they are what a recount says. Rows are only ever added, and marked.
-SUMS = (
-    """CREATE TABLE entry_sum (
-        entry_id INTEGER PRIMARY KEY REFERENCES entry, uses INTEGER NOT NULL, pending INTEGER NOT NULL,
-        rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL, first_id INTEGER NOT NULL,
-        last_id INTEGER NOT NULL)""",
-    "CREATE TABLE entry_note (entry_id INTEGER NOT NULL REFERENCES entry, note TEXT NOT NULL, UNIQUE (entry_id, note))",
-    """CREATE TABLE counted_use (
-        mechanism TEXT NOT NULL, subject TEXT NOT NULL, fingerprint TEXT NOT NULL,
-        PRIMARY KEY (mechanism, subject, fingerprint)) WITHOUT ROWID""",
-    f"""CREATE TRIGGER release_is_counted AFTER INSERT ON release BEGIN
-        INSERT INTO entry_sum
-            VALUES (NEW.entry_id, 1, NEW.state = 'pending', 0, 1, NEW.records, NEW.release_id, NEW.release_id)
-            ON CONFLICT (entry_id) DO UPDATE SET uses = uses + 1, pending = pending + excluded.pending,
-            fingerprints = fingerprints + NOT EXISTS (
-                SELECT 1 FROM release r WHERE r.entry_id = NEW.entry_id AND r.fingerprint = NEW.fingerprint AND NOT {NEW}),
-            most_records = max(most_records, excluded.most_records), first_id = min(first_id, excluded.first_id),
-            last_id = max(last_id, excluded.last_id);
-        INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=NEW)};
-        INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=NEW)};
-        END""",
-    """CREATE TRIGGER release_is_marked AFTER UPDATE OF state ON release BEGIN
-        UPDATE entry_sum SET pending = pending + (NEW.state = 'pending') - (OLD.state = 'pending')
-            WHERE entry_id = NEW.entry_id;
-        END""",
-    """CREATE TRIGGER step_is_counted AFTER INSERT ON private_step BEGIN
-        UPDATE entry_sum SET rounds = rounds + NEW.rounds
-            WHERE entry_id = (SELECT entry_id FROM release WHERE release_id = NEW.release_id);
-        END""",
-)
-
 UPGRADES = {
     # What commit 64436b6 wrote. It knew no families of label sources. Records behind them have no names now, so a source of
     # then is in the family of everything, as what was remembered under another key is.
@@ -137,9 +105,36 @@ UPGRADES = {
         """CREATE TABLE id_blanks (
             id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID""",
     ),
-    # It kept no sums.
+    # It kept no sums. SQLite keeps these in the transaction that writes the rows, whichever statement does. All are whole
+    # numbers or sets, so that they are what a recount says. Rows are only ever added, and marked.
     6: (
-        *SUMS,
+        """CREATE TABLE entry_sum (
+            entry_id INTEGER PRIMARY KEY REFERENCES entry, uses INTEGER NOT NULL, pending INTEGER NOT NULL,
+            rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL, first_id INTEGER NOT NULL,
+            last_id INTEGER NOT NULL)""",
+        "CREATE TABLE entry_note (entry_id INTEGER NOT NULL REFERENCES entry, note TEXT NOT NULL, UNIQUE (entry_id, note))",
+        """CREATE TABLE counted_use (
+            mechanism TEXT NOT NULL, subject TEXT NOT NULL, fingerprint TEXT NOT NULL,
+            PRIMARY KEY (mechanism, subject, fingerprint)) WITHOUT ROWID""",
+        f"""CREATE TRIGGER release_is_counted AFTER INSERT ON release BEGIN
+            INSERT INTO entry_sum
+                VALUES (NEW.entry_id, 1, NEW.state = 'pending', 0, 1, NEW.records, NEW.release_id, NEW.release_id)
+                ON CONFLICT (entry_id) DO UPDATE SET uses = uses + 1, pending = pending + excluded.pending,
+                fingerprints = fingerprints + NOT EXISTS (
+                    SELECT 1 FROM release r WHERE r.entry_id = NEW.entry_id AND r.fingerprint = NEW.fingerprint AND NOT {NEW}),
+                most_records = max(most_records, excluded.most_records), first_id = min(first_id, excluded.first_id),
+                last_id = max(last_id, excluded.last_id);
+            INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=NEW)};
+            INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=NEW)};
+            END""",
+        """CREATE TRIGGER release_is_marked AFTER UPDATE OF state ON release BEGIN
+            UPDATE entry_sum SET pending = pending + (NEW.state = 'pending') - (OLD.state = 'pending')
+                WHERE entry_id = NEW.entry_id;
+            END""",
+        """CREATE TRIGGER step_is_counted AFTER INSERT ON private_step BEGIN
+            UPDATE entry_sum SET rounds = rounds + NEW.rounds
+                WHERE entry_id = (SELECT entry_id FROM release WHERE release_id = NEW.release_id);
+            END""",
         f"INSERT INTO entry_sum {RECOUNT.format(chosen=1)}",
         f"INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=1)}",
         f"INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=1)}",
@@ -173,8 +168,8 @@ class Database:
             raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
         try:
             with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
-                # A commit overwrites the head of the journal, which stays: no name in the folder changes, and no sync waits for
-                # that. FULL syncs the journal's rows, their number, the ledger, and that head.
+                # A commit overwrites the head of the journal, which stays, so that no sync waits for a name in the folder to
+                # change. FULL syncs the journal's rows, the folder, the number of rows, the ledger, and that head.
                 connection.execute("PRAGMA journal_mode = PERSIST")
                 connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
                 connection.execute("PRAGMA synchronous = FULL")
@@ -317,9 +312,9 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Bring an empty file, and one of an earlier version, to this version; leave any other as it is."""
-    version = version_of(connection)
-    if not version:
-        for statement in (*ROWS, *SUMS, f"INSERT INTO ledger_version VALUES ({SCHEMA_VERSION})"):
+    if not (version := version_of(connection)):
+        version = max(UPGRADES)
+        for statement in (*ROWS, f"INSERT INTO ledger_version VALUES ({version})"):
             connection.execute(statement)
     for earlier in range(version, SCHEMA_VERSION) if version in UPGRADES else ():
         for statement in (*UPGRADES[earlier], f"UPDATE ledger_version SET version = {earlier + 1}"):
