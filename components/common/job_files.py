@@ -168,11 +168,8 @@ class JobFiles:
             task = waiting.pop()
             if task in seen:
                 continue
-            if task == UNKNOWN or len(seen) == MAX_STEPS:
-                yield UNKNOWN
-                continue
-            if "/" in task:
-                yield task
+            if not _is_task(task) or len(seen) == MAX_STEPS:
+                yield UNKNOWN if _is_task(task) else task
                 continue
             seen.add(task)
             content = self._of(task)

@@ -284,15 +284,7 @@ def without_guarantee(content: dict[str, Any]) -> list[str]:
 def use_lines(party: PartySpending) -> list[dict[str, Any]]:
     """What the table of uses shows of each, by the names in ``USE_COLUMNS``."""
     lines = [
-        {
-            "when": utc(use.time).strftime("%Y-%m-%d %H:%M"),
-            "source": use.entry.subject,
-            "mechanism": use.entry.mechanism,
-            "epsilon": use.epsilon,
-            "delta": use.delta,
-            "unit": use.entry.unit,
-            "relation": use.entry.relation,
-        }
+        {**vars(use.entry), **vars(use), "when": f"{utc(use.time):%Y-%m-%d %H:%M}", "source": use.entry.subject}
         for use in party.uses
     ]
     return named(lines, "source", party.content["tables"])

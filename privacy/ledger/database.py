@@ -29,15 +29,15 @@ WEIGHTS = "weights of "
 # releases.
 ROWS = (
     """CREATE TABLE entry (
-        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL,
-        unit TEXT NOT NULL, relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL,
-        classes INTEGER NOT NULL, class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL,
-        purpose TEXT NOT NULL, counted INTEGER NOT NULL, event TEXT NOT NULL,
+        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL, unit TEXT NOT NULL,
+        relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL, classes INTEGER NOT NULL,
+        class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL, purpose TEXT NOT NULL,
+        counted INTEGER NOT NULL, event TEXT NOT NULL,
         UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
     """CREATE TABLE release (
-        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry,
-        job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
-        fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
+        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry, job_id TEXT NOT NULL,
+        task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
     "CREATE INDEX release_of_job ON release (job_id)",
     """CREATE TABLE true_label (
@@ -56,29 +56,22 @@ ROWS = (
         source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label TEXT NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE dataset_column (
-        dataset TEXT NOT NULL, column_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, column_name TEXT NOT NULL, PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
     """CREATE TABLE training_record (
-        dataset TEXT NOT NULL, id_tag BLOB NOT NULL,
-        PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, id_tag BLOB NOT NULL, PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
     "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
     """CREATE TABLE private_step (
         release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
         rounds INTEGER NOT NULL)""",
-    """CREATE TABLE derived_from (
-        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
-    """CREATE TABLE model_scores (
-        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE derived_from ( set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)",
+    "CREATE TABLE model_scores ( digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE dataset_family (
         dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE family (
-        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
-    """CREATE TABLE family_record (
-        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+    "CREATE TABLE family ( number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)",
+    "CREATE TABLE family_record ( record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID",
     """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, table_name TEXT NOT NULL, PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
 )
 
 # What a line's uses come to, for questions that must not read all of them, and for one job (``chosen``). The plus keeps
@@ -102,16 +95,15 @@ UPGRADES = {
             FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
         "DROP TABLE label_record",
         # Ids were not trimmed then: tags of trimmed ones whose records this ledger knows with blanks at their ends alone.
-        """CREATE TABLE id_blanks (
-            id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID""",
+        "CREATE TABLE id_blanks ( id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID",
     ),
     # It kept no sums. SQLite keeps these in the transaction that writes the rows, whichever statement does. All are whole
     # numbers or sets, so that they are what a recount says. Rows are only ever added, and marked.
     6: (
         """CREATE TABLE entry_sum (
             entry_id INTEGER PRIMARY KEY REFERENCES entry, uses INTEGER NOT NULL, pending INTEGER NOT NULL,
-            rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL, first_id INTEGER NOT NULL,
-            last_id INTEGER NOT NULL)""",
+            rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL,
+            first_id INTEGER NOT NULL, last_id INTEGER NOT NULL)""",
         "CREATE TABLE entry_note (entry_id INTEGER NOT NULL REFERENCES entry, note TEXT NOT NULL, UNIQUE (entry_id, note))",
         """CREATE TABLE counted_use (
             mechanism TEXT NOT NULL, subject TEXT NOT NULL, fingerprint TEXT NOT NULL,
