@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ from fate_dp.privacy.private_files import (
 )
 
 BUSY_SECONDS = 30.0
+NUMBER = re.compile("-no([0-9]+)-")
 
 
 class BackupRefused(ValueError):
@@ -48,8 +50,9 @@ def back_up(
 ) -> list[Backup]:
     """Copy key, ledger and policy of every party below `parties` into a new folder each below `target`.
 
-    A ledger may be in use. A folder appears under its name, `party-ID-` and the time in UTC, when all in it is on the
-    disk and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed.
+    A ledger may be in use. A folder appears under its name, `party-ID-noNUMBER-TIME` (UTC), when all in it is on the disk
+    and the copy of the ledger has been checked; older backups are left alone, drafts of killed ones are removed. Names sort
+    by the number, and behind those without one, whatever the clock says.
     `done` is called with each backup as soon as it is there. Raises BackupRefused.
     """
     if target.resolve().is_relative_to(parties.resolve()):
@@ -60,8 +63,10 @@ def back_up(
     stamp = (now or datetime.now(timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
     backups, refusals = [], []
     with _alone_in(target):
+        earlier = (NUMBER.search(path.name) for path in target.glob(f"{PARTY_PREFIX}*"))
+        number = 1 + max((int(found[1]) for found in earlier if found), default=0)
         for party_id, names in files.items():
-            backup = Backup(party_id, target / f"{PARTY_PREFIX}{party_id}-{stamp}", names)
+            backup = Backup(party_id, target / f"{PARTY_PREFIX}{party_id}-no{number:06}-{stamp}", names)
             try:
                 _back_up_party(party_folder(parties, party_id), backup)
             except BackupRefused as refusal:
@@ -112,8 +117,6 @@ def _alone_in(target: Path) -> Iterator[None]:
 def _back_up_party(own: Path, backup: Backup) -> None:
     draft = backup.folder.with_name(f".{backup.folder.name}.{secrets.token_hex(8)}")
     try:
-        if backup.folder.exists():
-            raise BackupRefused(f"The backup {backup.folder} exists already; wait a second and try again.")
         for name in backup.files:
             if name == LEDGER_FILE:
                 _copy_ledger(own / name, draft / name)

@@ -177,15 +177,17 @@ class Doors:
         return result if changed is None else changed
 
     def _charge(self, name: str, original: Callable) -> Callable:
-        def charged(ledger: Any, **terms: Any) -> Any:
+        def charged(ledger: Any, *given: Any, **terms: Any) -> Any:
             if self.party is None:
-                return original(ledger, **terms)
+                return original(ledger, *given, **terms)
             terms = {
                 key: list(each) if key == "rows" and not isinstance(each, int) else each for key, each in terms.items()
             }
             with self._quietly():
-                result = original(ledger, **terms)
-            self._add(Charge, name, terms)
+                result = original(ledger, *given, **terms)
+            steps = [("record", {**vars(step), "cap": cap}) for step, cap in given[0]] if given else [(name, terms)]
+            for line in steps:
+                self._add(Charge, *line)
             return result
 
         return charged

@@ -23,6 +23,7 @@ from fate_dp.privacy.labels.flips import PartyKey
 from fate_dp.privacy.ledger.datasets import LABELS, label_account
 from fate_dp.privacy.ledger.ledger import party_key
 from fate_dp.privacy.ledger.policy import RECORDS, Policy, load_policy
+from fate_dp.privacy.ledger.steps import PrivateStep
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, key_id, parties_folder, party_folder
 
 from .federation import Context, others
@@ -200,23 +201,17 @@ class Charges:
 
         BudgetExceeded where another job took what was left of the cap since ``check``.
         """
+        steps = []
         for account, event, count in self._claimed(events):
-            release = self._home.ledger.record(
-                dataset=account,
-                event=event,
-                count=count,
-                cap=self._cap(account),
-                purpose=purpose,
-                release_key=f"{self._job.task_id} {secrets.token_hex(16)}",
-                fingerprint=self._fingerprint,
-                **self._job._asdict(),
-            )
-            self._pending.append(release.release_id)
+            key = f"{self._job.task_id} {secrets.token_hex(16)}"
+            steps.append((PrivateStep(account, event, key, self._fingerprint, purpose, count), self._cap(account)))
+        self._pending += [each.release_id for each in self._home.ledger.record_together(steps, *self._job)]
 
     def mark_released(self) -> None:
         """Note that all that was charged so far has left."""
-        while self._pending:
-            self._home.ledger.mark_released(self._pending.pop())
+        if self._pending:
+            self._home.ledger.mark_released(*self._pending)
+            self._pending.clear()
 
     def _claimed(self, events: Charged) -> list[tuple[str, Event, int]]:
         """(account, event, count) of every line that the events are charged as."""

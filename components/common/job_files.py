@@ -152,7 +152,7 @@ class JobFiles:
         return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, runs=True)
 
     def tables(self, key: str | None = None) -> tuple[str, ...]:
-        """``namespace/name`` of the tables that readers gave to the data input ``key``, or to any, perhaps through other tasks."""
+        """``namespace/name`` of the tables that the data input ``key``, or any, was given, perhaps through other tasks."""
         return tuple(sorted(set(self._sources(key)) - {UNKNOWN}))
 
     def origin(self, key: str | None = None) -> tuple[str, ...] | None:
@@ -168,8 +168,8 @@ class JobFiles:
             task = waiting.pop()
             if task in seen:
                 continue
-            if task == UNKNOWN or len(seen) == MAX_STEPS:
-                yield UNKNOWN
+            if not _is_task(task) or len(seen) == MAX_STEPS:
+                yield UNKNOWN if _is_task(task) else task
                 continue
             seen.add(task)
             content = self._of(task)
@@ -188,12 +188,12 @@ class JobFiles:
         ``data_warehouse``. Where a file tells no source, the tasks that are read must be the job's own.
         """
         content, made = self._of(task), self._of(task, PARAMETERS).get("input_artifacts") or {}
-        named = [name for name in _producers(content, None) if name != UNKNOWN]
+        named = [name for name in _producers(content, None) if _is_task(name)]
         own = [name for name in named if self._of(name)]
         found = [f"task {name} of an earlier job" for name in named if name not in own]
         for key, channels in ((content.get("input_artifacts") or {}).get(DATA) or {}).items():
             artifacts = _listed(made.get(key))
-            if not artifacts and UNKNOWN in map(_producer, _listed(channels)):
+            if not artifacts and not all(map(_is_task, map(_producer, _listed(channels)))):
                 found.append("a task that FATE-Flow does not tell")
             for artifact in artifacts:
                 source = (artifact.get("metadata") or {}).get("source") or {}
@@ -227,17 +227,25 @@ def origin_of_this_task(key: str | None = None) -> tuple[str, ...] | None:
 
 
 def _producers(content: Document, key: str | None) -> list[str]:
-    """Names of this job's tasks whose output a task reads; `UNKNOWN` for what it reads from elsewhere."""
+    """Names of this job's tasks whose output a task reads, and of stored tables; `UNKNOWN` for what else it reads."""
     given = (content.get("input_artifacts") or {}).get(DATA) or {}
     chosen = given.values() if key is None else [given.get(key)]
     return [_producer(channel) for value in chosen for channel in _listed(value)]
 
 
 def _producer(channel: Document) -> str:
-    name = channel.get("producer_task")
-    # A stored table, or the output of another job, is told by these.
-    elsewhere = any(channel.get(word) for word in ("job_id", "namespace", "name", "dataset_id"))
-    return UNKNOWN if elsewhere or not isinstance(name, str) or Path(name).name != name else name
+    task, job, namespace, name, stored = (
+        channel.get(word) for word in ("producer_task", "job_id", "namespace", "name", "dataset_id")
+    )
+    if namespace and name and not (task or job or stored):
+        return f"{namespace}/{name}"
+    elsewhere = job or namespace or name or stored
+    return UNKNOWN if elsewhere or not isinstance(task, str) or Path(task).name != task else task
+
+
+def _is_task(name: str) -> bool:
+    """Whether it is that of a task, as `_producer` tells it."""
+    return name != UNKNOWN and "/" not in name
 
 
 def _listed(value: object) -> list[Document]:

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from fate_dp.deploy import FATE_VERSION
-from fate_dp.privacy.ledger.database import SCHEMA_VERSION, version_of
+from fate_dp.privacy.ledger.database import SCHEMA_VERSION, UPGRADES, version_of
 from fate_dp.privacy.ledger.entries import LedgerUnavailable
 from fate_dp.privacy.ledger.policy import InvalidPolicy, load_policy, unused_names
 from fate_dp.privacy.private_files import (
@@ -388,7 +388,7 @@ def ledger(party: Path) -> Finding:
             deadline = time.monotonic() + INTEGRITY_SECONDS
             connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             version = version_of(connection)
-            if version not in (0, SCHEMA_VERSION):
+            if version not in (0, *UPGRADES, SCHEMA_VERSION):
                 return problem(
                     f"{path} has version {version}, but this FATE-DP reads version {SCHEMA_VERSION}.",
                     "Install the FATE-DP that wrote it; another one must not charge this ledger.",

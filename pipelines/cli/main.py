@@ -353,9 +353,10 @@ def ledger(options: argparse.Namespace) -> int:
         if not options.json:
             print(f"Wrote {options.html}, of the parties in {folder}.")
             return 0
-    ledgers = all_ledgers(folder, options.delta)
+    ledgers = all_ledgers(folder, options.delta, options.json)
     if options.json:
-        print(json.dumps(ledgers, indent=2))
+        json.dump(ledgers, sys.stdout, indent=2)
+        print()
         return 0 if ledgers else 1
     if not ledgers:
         print(f"No party has a home in {folder}; name the right folder with --home.")

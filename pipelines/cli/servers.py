@@ -159,7 +159,7 @@ def _address(options: argparse.Namespace) -> FlowAddress:
 def add_backup(commands: Commands) -> None:
     text = "copy the key, the ledger and the policy of every party on this machine, while jobs run"
     command = add_command(commands, "backup", text, backup)
-    command.add_argument("folder", type=Path, help="where the copies go, each in a new folder party-ID-TIME")
+    command.add_argument("folder", type=Path, help="where the copies go, each in a new folder party-ID-noNUMBER-TIME")
     add_home(command, "folder of the server and the parties")
 
 

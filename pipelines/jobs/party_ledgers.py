@@ -56,24 +56,26 @@ def party_ledger(parties_folder: AnyPath, party_id: str, delta: float = DEFAULT_
     return home.ledger.entries(delta) if has_ledger(home) else []
 
 
-def all_ledgers(parties_folder: AnyPath, delta: float) -> dict[str, dict[str, Any]]:
+def all_ledgers(parties_folder: AnyPath, delta: float, with_jobs: bool = True) -> dict[str, dict[str, Any]]:
     """Of every party with a home here its entries, totals and budgets, and the names of each dataset's tables, if known.
 
-    Entries and totals are at ``delta``, budgets at the delta of their caps. Raises LedgerUnavailable where a folder or a
+    Entries, without the names of all jobs unless ``with_jobs``, and totals are at ``delta``, budgets at the delta of their caps. Raises LedgerUnavailable where a folder or a
     ledger cannot be read: what is not shown might have been spent.
     """
     check_delta_or_zero(delta)
     if _is_there(parties_folder) and not os.access(parties_folder, os.R_OK | os.X_OK):
         raise LedgerUnavailable(f"The path {parties_folder} cannot be read: Permission denied.")
-    return {f"party {party_id}": _ledger_at(home, delta) for party_id, home in homes_of(parties_folder).items()}
+    return {
+        f"party {party_id}": _ledger_at(home, delta, with_jobs) for party_id, home in homes_of(parties_folder).items()
+    }
 
 
-def _ledger_at(home: PartyHome, delta: float) -> dict[str, Any]:
+def _ledger_at(home: PartyHome, delta: float, with_jobs: bool) -> dict[str, Any]:
     if not has_ledger(home):
         return {"entries": [], "totals": [], "budgets": [], "tables": {}}
     ledger, totals = home.ledger, home.ledger.totals(delta)
-    budgets = _budgets(home, totals)
-    return {"entries": ledger.entries(delta), "totals": totals, "budgets": budgets, "tables": ledger.tables()}
+    entries, budgets = ledger.entries(delta, with_jobs=with_jobs), _budgets(home, totals)
+    return {"entries": entries, "totals": totals, "budgets": budgets, "tables": ledger.tables()}
 
 
 def _budgets(home: PartyHome, totals: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The page of what parties spent: one HTML file of their ledgers, for operators and whoever they report to.
 
-It tells what ``fate-dp ledger`` and ``fate-dp cap`` print, and when it was spent. Everything is read before the file is
+It tells what ``fate-dp ledger`` and ``fate-dp cap`` print, and when it was spent: the newest uses one by one, and where there
+are more, all of them by month. Everything is read before the file is
 written, and nothing is written where a ledger cannot be read: what is not shown might have been spent.
 """
 
@@ -23,6 +24,7 @@ from ..jobs.party_ledgers import all_ledgers, has_ledger, home_at, homes_of
 from ..jobs.table_caps import CapLine, charged_tables, counted_names, history_of
 from ..jobs.text_tables import (
     CAP_COLUMNS,
+    INFINITE,
     TextTable,
     budgets_table,
     epsilon_text,
@@ -42,6 +44,8 @@ SIZE = (4.6, 2.8)
 # Room before the first use and after the last one, as a share of what lies between; and where that is nothing, in seconds.
 MARGIN, MIN_MARGIN = 0.04, 30.0
 ABOVE_CAP = 1.2
+MOST_USES = 500
+MONTH_COLUMNS = {name: name for name in ("month", "source", "mechanism", "uses", "jobs")}
 USE_COLUMNS = {"when (UTC)": "when"} | {
     name: name for name in ("source", "mechanism", "epsilon", "delta", "unit", "relation")
 }
@@ -62,7 +66,7 @@ class SpendingCourse:
 
 @dataclass(frozen=True)
 class PartySpending:
-    """All that the page tells of one party; ``content`` is the party's part of ``all_ledgers``."""
+    """All that the page tells of one party; ``content`` is the party's part of ``all_ledgers``, ``uses`` are the newest."""
 
     party: str
     has_ledger: bool
@@ -70,6 +74,8 @@ class PartySpending:
     caps: tuple[CapLine, ...] = ()
     courses: tuple[SpendingCourse, ...] = ()
     uses: tuple[NotedUse, ...] = ()
+    months: tuple[dict[str, Any], ...] = ()
+    jobs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class PartySection:
     notes: list[str]
     budgets: TextTable
     without: list[str]
+    months: TextTable
     uses: TextTable
     explanations: list[str]
 
@@ -109,7 +116,7 @@ def write_ledger_page(folder: Path, delta: float, path: Path) -> None:
 
 def spending(folder: AnyPath, delta: float) -> list[PartySpending]:
     """What every party with a home in ``folder`` spent, and when."""
-    ledgers, homes = all_ledgers(folder, delta), homes_of(folder)
+    ledgers, homes = all_ledgers(folder, delta, with_jobs=False), homes_of(folder)
     return [
         _spending_of(folder, party, content, delta)
         if has_ledger(homes[party])
@@ -129,7 +136,8 @@ def _spending_of(folder: AnyPath, party: str, content: dict[str, Any], delta: fl
                 courses[together] = SpendingCourse((*known.tables, line.table), line, known.points)
             elif line.spent:
                 courses[together] = SpendingCourse((line.table,), line, tuple(history_of(table, line, name)))
-    return PartySpending(party, True, content, tuple(caps), tuple(courses.values()), tuple(ledger.uses(delta)))
+    uses, months = tuple(ledger.uses(delta, MOST_USES)), tuple(ledger.months())
+    return PartySpending(party, True, content, tuple(caps), tuple(courses.values()), uses, months, ledger.jobs())
 
 
 def ledger_html(parties: list[PartySpending], delta: float, created: datetime) -> str:
@@ -151,29 +159,28 @@ def ledger_html(parties: list[PartySpending], delta: float, created: datetime) -
 
 def summary(parties: list[PartySpending]) -> str:
     """How much the ledgers hold, in one paragraph."""
-    uses = releases(parties)
-    if not uses:
+    lines = released(parties)
+    if not lines:
         return "The ledger holds no release: no job has released anything of these parties' data so far."
-    jobs, sources = {use.use.job_id for use in uses}, {use.entry.subject for use in uses}
-    days = sorted(utc(use.time).strftime("%Y-%m-%d") for use in uses)
-    first, last = days[0], days[-1]
+    jobs, sources = set[str]().union(*(party.jobs for party in parties)), {line["source"] for line in lines}
+    first, last = min(line["first_time"][:10] for line in lines), max(line["last_time"][:10] for line in lines)
     when = f"on {first}" if first == last else f"from {first} to {last}"
     return (
         f"{counted(len(jobs), 'job')} released something of {counted(len(sources), 'source')} {when}, in "
-        f"{counted(len(uses), 'use')}. Below stand, for each party that has a home on this machine, what that cost along time, "
-        "what is left of every cap, what each observer learned in all, and every use with its job and task."
+        f"{counted(sum(line['uses'] for line in lines), 'use')}. Below stand, for each party that has a home on this machine, "
+        "what that cost along time, what is left of every cap, what each observer learned in all, and uses with job and task."
     )
 
 
-def releases(parties: list[PartySpending]) -> list[NotedUse]:
-    """Uses of all lines but those that note a recorder, which releases nothing."""
-    return [use for party in parties for use in party.uses if use.entry.mechanism not in RECORDERS]
+def released(parties: list[PartySpending]) -> list[dict[str, Any]]:
+    """All lines but those that note a recorder, which releases nothing."""
+    return [line for party in parties for line in party.content["entries"] if line["mechanism"] not in RECORDERS]
 
 
 def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:
     """The key figures at the head of the page: what chooses their colour, the figure, and what it is."""
     caps = [line for party in parties for line in party.caps if line.spent]
-    uses = releases(parties)
+    unbounded = sum(line["uses"] for line in released(parties) if line["epsilon"] == INFINITE)
     nearest = max((line for line in caps if math.isfinite(line.spent)), key=share, default=None)
     if nearest is None:
         first = ("epsilon", "none", "of a cap is spent")
@@ -182,9 +189,9 @@ def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:
         first = ("not_private" if share(nearest) > 0.8 else "private", percent(min(1.0, share(nearest))), told)
     return [
         first,
-        ("private", str(len({use.use.job_id for use in uses})), "jobs that released something"),
+        ("private", str(len(set().union(*(party.jobs for party in parties)))), "jobs that released something"),
         ("private", str(len(caps)), "caps of which something is spent"),
-        ("epsilon", str(sum(math.isinf(use.epsilon) for use in uses)), "uses without a guarantee"),
+        ("epsilon", str(unbounded), "uses without a guarantee"),
     ]
 
 
@@ -192,6 +199,7 @@ def section(party: PartySpending, number: int) -> PartySection:
     """All of one party as text and drawings; ``number`` keeps its drawings apart from other parties'."""
     nothing = "" if party.uses else "Nothing was released: the ledger is empty."
     caps = [{**asdict(line), "left": line.left} for line in party.caps]
+    months = party.months if sum(month["uses"] for month in party.months) > len(party.uses) else ()
     return PartySection(
         title=f"Party {party.party}",
         nothing=nothing if party.has_ledger else "Nothing was released: the party has no ledger yet.",
@@ -202,6 +210,7 @@ def section(party: PartySpending, number: int) -> PartySection:
         notes=total_notes(named(party.content["totals"], "dataset", party.content["tables"])),
         budgets=budgets_table(party.content),
         without=without_guarantee(party.content),
+        months=table_of(named(list(months), "source", party.content["tables"]), MONTH_COLUMNS),
         uses=table_of(use_lines(party), USE_COLUMNS),
         explanations=[explanation(use) for use in party.uses],
     )
@@ -218,7 +227,9 @@ def picture(party: PartySpending, course: SpendingCourse, name: str) -> tuple[st
     title = f"{tables}: {line.kind}"
 
     def draw(axis: Axes) -> None:
-        draw_course(axis, course, [use.time for use in party.uses])
+        texts = [line[name] for line in party.content["entries"] for name in ("first_time", "last_time")]
+        times = [datetime.fromisoformat(text).timestamp() for text in texts]
+        draw_course(axis, course, [*times, *(point.time for point in course.points)])
 
     return title, svg_drawing(name, f"{title}; {told}", SIZE, draw), f"{told[:1].upper()}{told[1:]}.{together}"
 
@@ -262,26 +273,18 @@ def share(line: CapLine) -> float:
 def without_guarantee(content: dict[str, Any]) -> list[str]:
     """One sentence for each line of the ledger whose epsilon is infinite."""
     return [
-        f"{entry['source']}, {entry['mechanism']}, against {entry['observer']}: {counted(entry['uses'], 'use')} in "
-        f"{'jobs' if len(entry['jobs']) > 1 else 'job'} {', '.join(entry['jobs'])}; {entry['note']}; "
+        f"{entry['source']}, {entry['mechanism']}, against {entry['observer']}: {counted(entry['uses'], 'use')}, the last in "
+        f"job {entry['last_job']}; {entry['note']}; "
         f"{'counted in the totals' if entry['event'] else 'outside the totals and caps'}."
         for entry in named(content["entries"], "source", content["tables"])
-        if entry["epsilon"] == "infinity"
+        if entry["epsilon"] == INFINITE
     ]
 
 
 def use_lines(party: PartySpending) -> list[dict[str, Any]]:
     """What the table of uses shows of each, by the names in ``USE_COLUMNS``."""
     lines = [
-        {
-            "when": utc(use.time).strftime("%Y-%m-%d %H:%M"),
-            "source": use.entry.subject,
-            "mechanism": use.entry.mechanism,
-            "epsilon": use.epsilon,
-            "delta": use.delta,
-            "unit": use.entry.unit,
-            "relation": use.entry.relation,
-        }
+        {**vars(use.entry), **vars(use), "when": f"{utc(use.time):%Y-%m-%d %H:%M}", "source": use.entry.subject}
         for use in party.uses
     ]
     return named(lines, "source", party.content["tables"])

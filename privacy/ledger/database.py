@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ..private_files import publish_if_absent
-from .entries import LedgerError, LedgerUnavailable, insert
+from .entries import COUNTED_USES, LedgerError, LedgerUnavailable, insert
 
 # Eight jobs that charge at once wait for each other, on a disk that takes a second for each of a charge's syncs.
 BUSY_SECONDS = 300
+# A journal that a large release made is cut to this.
+JOURNAL_BYTES = 1 << 20
 STAGED_KIB = 1 << 17
 """Of rows that are staged, in memory; a table of 300,000 records stays below it."""
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
 
@@ -25,17 +27,17 @@ WEIGHTS = "weights of "
 # Labels: released and derived ones by record, true ones by a tag of their value. What a set of derived labels rests on stands in derived_from
 # (no row: its parent entry alone). What one job used is asked for in every report of it, and a ledger may hold a million
 # releases.
-SCHEMA = (
+ROWS = (
     """CREATE TABLE entry (
-        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL,
-        unit TEXT NOT NULL, relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL,
-        classes INTEGER NOT NULL, class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL,
-        purpose TEXT NOT NULL, counted INTEGER NOT NULL, event TEXT NOT NULL,
+        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL, unit TEXT NOT NULL,
+        relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL, classes INTEGER NOT NULL,
+        class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL, purpose TEXT NOT NULL,
+        counted INTEGER NOT NULL, event TEXT NOT NULL,
         UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
     """CREATE TABLE release (
-        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry,
-        job_id TEXT NOT NULL, task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL,
-        fingerprint TEXT NOT NULL, state TEXT NOT NULL, note TEXT NOT NULL)""",
+        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry, job_id TEXT NOT NULL,
+        task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL, fingerprint TEXT NOT NULL,
+        state TEXT NOT NULL, note TEXT NOT NULL)""",
     "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
     "CREATE INDEX release_of_job ON release (job_id)",
     """CREATE TABLE true_label (
@@ -54,45 +56,83 @@ SCHEMA = (
         source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label TEXT NOT NULL,
         PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
     """CREATE TABLE dataset_column (
-        dataset TEXT NOT NULL, column_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, column_name TEXT NOT NULL, PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
     """CREATE TABLE training_record (
-        dataset TEXT NOT NULL, id_tag BLOB NOT NULL,
-        PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, id_tag BLOB NOT NULL, PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
     "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
     "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
     """CREATE TABLE private_step (
         release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
         rounds INTEGER NOT NULL)""",
-    """CREATE TABLE derived_from (
-        set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)""",
-    """CREATE TABLE model_scores (
-        digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE TABLE derived_from ( set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)",
+    "CREATE TABLE model_scores ( digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE dataset_family (
         dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
-    """CREATE TABLE family (
-        number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)""",
-    """CREATE TABLE family_record (
-        record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID""",
+    "CREATE TABLE family ( number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)",
+    "CREATE TABLE family_record ( record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID",
     """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL, table_name TEXT NOT NULL,
-        PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
+        dataset TEXT NOT NULL, table_name TEXT NOT NULL, PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
 )
 
-# Version 5, which commit 64436b6 wrote, knew no families of label sources. Records behind them have no names now, so a
-# source of then is in the family of everything, as what was remembered under another key is.
-FROM_VERSION_5 = (
-    "INSERT INTO family (joined) SELECT 0 FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject",
-    "UPDATE family SET joined = number WHERE joined = 0",
-    """INSERT OR IGNORE INTO dataset_family
-        SELECT subject, (SELECT max(number) FROM family) - row_number() OVER () + 1, 'version 5'
-        FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
-    "DROP TABLE label_record",
-    # Ids were not trimmed then: tags of trimmed ones whose records this ledger knows with blanks at their ends alone.
-    """CREATE TABLE id_blanks (
-        id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID""",
-    "UPDATE ledger_version SET version = 6",
-)
+# What a line's uses come to, for questions that must not read all of them, and for one job (``chosen``). The plus keeps
+# SQLite from walking an index where it reads every use, which takes three times as long.
+RECOUNT = """
+    SELECT r.entry_id, count(*) AS uses, sum(r.state = 'pending') AS pending, coalesce(sum(s.rounds), 0) AS rounds,
+        count(DISTINCT r.fingerprint) AS fingerprints, max(r.records) AS most_records, min(r.release_id) AS first_id,
+        max(r.release_id) AS last_id
+    FROM release r LEFT JOIN private_step s USING (release_id) WHERE {chosen} GROUP BY +r.entry_id"""
+NOTES = "SELECT r.entry_id, r.note FROM release r WHERE r.note <> '' AND {chosen} ORDER BY r.release_id"
+NEW = "r.release_id = NEW.release_id"
+
+UPGRADES = {
+    # What commit 64436b6 wrote. It knew no families of label sources. Records behind them have no names now, so a source of
+    # then is in the family of everything, as what was remembered under another key is.
+    5: (
+        "INSERT INTO family (joined) SELECT 0 FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject",
+        "UPDATE family SET joined = number WHERE joined = 0",
+        """INSERT OR IGNORE INTO dataset_family
+            SELECT subject, (SELECT max(number) FROM family) - row_number() OVER () + 1, 'version 5'
+            FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
+        "DROP TABLE label_record",
+        # Ids were not trimmed then: tags of trimmed ones whose records this ledger knows with blanks at their ends alone.
+        "CREATE TABLE id_blanks ( id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID",
+    ),
+    # It kept no sums. SQLite keeps these in the transaction that writes the rows, whichever statement does. All are whole
+    # numbers or sets, so that they are what a recount says. Rows are only ever added, and marked.
+    6: (
+        """CREATE TABLE entry_sum (
+            entry_id INTEGER PRIMARY KEY REFERENCES entry, uses INTEGER NOT NULL, pending INTEGER NOT NULL,
+            rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL,
+            first_id INTEGER NOT NULL, last_id INTEGER NOT NULL)""",
+        "CREATE TABLE entry_note (entry_id INTEGER NOT NULL REFERENCES entry, note TEXT NOT NULL, UNIQUE (entry_id, note))",
+        """CREATE TABLE counted_use (
+            mechanism TEXT NOT NULL, subject TEXT NOT NULL, fingerprint TEXT NOT NULL,
+            PRIMARY KEY (mechanism, subject, fingerprint)) WITHOUT ROWID""",
+        f"""CREATE TRIGGER release_is_counted AFTER INSERT ON release BEGIN
+            INSERT INTO entry_sum
+                VALUES (NEW.entry_id, 1, NEW.state = 'pending', 0, 1, NEW.records, NEW.release_id, NEW.release_id)
+                ON CONFLICT (entry_id) DO UPDATE SET uses = uses + 1, pending = pending + excluded.pending,
+                fingerprints = fingerprints + NOT EXISTS (
+                    SELECT 1 FROM release r WHERE r.entry_id = NEW.entry_id AND r.fingerprint = NEW.fingerprint AND NOT {NEW}),
+                most_records = max(most_records, excluded.most_records), first_id = min(first_id, excluded.first_id),
+                last_id = max(last_id, excluded.last_id);
+            INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=NEW)};
+            INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=NEW)};
+            END""",
+        """CREATE TRIGGER release_is_marked AFTER UPDATE OF state ON release BEGIN
+            UPDATE entry_sum SET pending = pending + (NEW.state = 'pending') - (OLD.state = 'pending')
+                WHERE entry_id = NEW.entry_id;
+            END""",
+        """CREATE TRIGGER step_is_counted AFTER INSERT ON private_step BEGIN
+            UPDATE entry_sum SET rounds = rounds + NEW.rounds
+                WHERE entry_id = (SELECT entry_id FROM release WHERE release_id = NEW.release_id);
+            END""",
+        f"INSERT INTO entry_sum {RECOUNT.format(chosen=1)}",
+        f"INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=1)}",
+        f"INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=1)}",
+    ),
+}
+"""From each earlier version that is read to the next one."""
 
 
 class Database:
@@ -120,23 +160,24 @@ class Database:
             raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
         try:
             with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = DELETE")
-                # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
-                # still undo a commit that was already reported.
-                connection.execute("PRAGMA synchronous = EXTRA")
+                # A commit overwrites the head of the journal, which stays, so that no sync waits for a name in the folder to
+                # change. FULL syncs the journal's rows, the folder, the number of rows, the ledger, and that head.
+                connection.execute("PRAGMA journal_mode = PERSIST")
+                connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
+                connection.execute("PRAGMA synchronous = FULL")
                 # Staged rows of a large table go to a file without a name, which no other process can open.
                 connection.execute("PRAGMA temp_store = FILE")
                 connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")
-                if (version := version_of(connection)) == 5 and not writes:
+                if (version := version_of(connection)) in UPGRADES and not writes:
                     with closing(copied(connection, "")) as upgraded:
                         make_tables(upgraded)
                         yield upgraded
                     return
-                if version in (0, 5):
+                if version in (0, *UPGRADES):
                     # Asked again under the write lock: another process may have been faster.
                     with transaction(connection):
-                        if version_of(connection) == 5:
-                            self._keep_version_5()
+                        if (version := version_of(connection)) in UPGRADES:
+                            self._keep(version)
                         make_tables(connection)
                 if (version := version_of(connection)) != SCHEMA_VERSION:
                     raise LedgerUnavailable(
@@ -148,8 +189,8 @@ class Database:
             reason = isinstance(error, sqlite3.Error) and str(error) or "it is damaged"
             raise LedgerUnavailable(f"The ledger {self.path} cannot be used: {reason}.") from error
 
-    def _keep_version_5(self) -> None:
-        kept = self.path.with_name(f"{self.path.name}.version-5")
+    def _keep(self, version: int) -> None:
+        kept = self.path.with_name(f"{self.path.name}.version-{version}")
         publish_if_absent(kept, b"")
         # SQLite copies for a connection that writes nothing itself.
         with closing(sqlite3.connect(self.path)) as reader:
@@ -262,15 +303,14 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Bring an empty file, and one of version 5, to this version; leave any other as it is."""
-    match version_of(connection):
-        case 0:
-            for statement in SCHEMA:
-                connection.execute(statement)
-            connection.execute("INSERT INTO ledger_version VALUES (?)", (SCHEMA_VERSION,))
-        case 5:
-            for statement in FROM_VERSION_5:
-                connection.execute(statement)
+    """Bring an empty file, and one of an earlier version, to this version; leave any other as it is."""
+    if not (version := version_of(connection)):
+        version = max(UPGRADES)
+        for statement in (*ROWS, f"INSERT INTO ledger_version VALUES ({version})"):
+            connection.execute(statement)
+    for earlier in range(version, SCHEMA_VERSION) if version in UPGRADES else ():
+        for statement in (*UPGRADES[earlier], f"UPDATE ledger_version SET version = {earlier + 1}"):
+            connection.execute(statement)
 
 
 def joined(connection: sqlite3.Connection, families: set[int]) -> int:

@@ -70,6 +70,10 @@ COUNTED_EVENTS = {
     LOSSES: Event(events.NotPrivate("losses are functions of all records"), "record", REPLACE_ONE, ("guest",)),
 }
 """What has no guarantee, and is counted up to a cap instead."""
+COUNTED_USES = f"""
+    SELECT e.mechanism, e.subject, r.fingerprint FROM release r JOIN entry e USING (entry_id)
+    WHERE e.counted AND e.mechanism IN {tuple(COUNTED_EVENTS)} AND {{chosen}}"""
+"""For SQL: what counts up to a cap of uses ``chosen``; the same fingerprint counts once for all datasets of a family."""
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,19 @@ is an upper bound; the last one is what is spent.
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 from ..events import Event
 from ..validation import check_delta_or_zero
 from .database import Chapter
 from .datasets import RELATED, is_label_account
-from .entries import LABEL_DRAWS, Entry, Use, stored_event
+from .entries import LABEL_DRAWS, RECORDERS, Entry, Use, stored_event
 from .totals import Charged, charge_of_flips, epsilon_of_labels, known_total, spent_by_steps
 
 # Composing takes up to seconds; what happened between two points that are composed is drawn with the later one.
@@ -27,22 +29,31 @@ USES = f"""
     SELECT r.entry_id, r.time, s.rounds, {", ".join(f"e.{item.name}" for item in fields(Entry))},
         {", ".join(f"r.{item.name}" for item in fields(Use))}
     FROM release r JOIN entry e USING (entry_id) LEFT JOIN private_step s USING (release_id)
-    ORDER BY r.time, r.release_id"""
-STEPS_IN_TIME = f"""
-    SELECT r.time, e.event, s.rounds FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
-    WHERE e.subject IN ({RELATED}) AND (e.unit = 'label') = :labels ORDER BY r.time, r.release_id"""
-DRAWS_IN_TIME = f"""
-    SELECT min(r.time), e.entry_id, e.epsilon FROM entry e JOIN release r USING (entry_id)
-    WHERE e.subject IN ({RELATED}) AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id ORDER BY 1, 2"""
+    ORDER BY r.time DESC, r.release_id DESC LIMIT ?"""
+MONTHS = """
+    SELECT strftime('%Y-%m', r.time, 'unixepoch'), e.subject, e.mechanism, count(*), count(DISTINCT r.job_id)
+    FROM release r JOIN entry e USING (entry_id) GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+# Steps, and first uses of lines of draws, which have an epsilon, in a few parts of about one length.
+CHANGES = f"""
+    SELECT part, min(time), entry_id, event, epsilon, sum(rounds) FROM (
+        SELECT ntile({MAX_POINTS}) OVER (ORDER BY time, release_id) AS part, * FROM (
+            SELECT r.time, r.release_id, e.entry_id, e.event, e.epsilon, s.rounds
+            FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
+            WHERE e.subject IN ({RELATED}) AND (e.unit = 'label') = :labels
+            UNION ALL SELECT min(r.time), min(r.release_id), e.entry_id, e.event, e.epsilon, 1
+            FROM entry e JOIN release r USING (entry_id)
+            WHERE :labels AND e.subject IN ({RELATED}) AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.entry_id))
+    GROUP BY part, entry_id ORDER BY part"""
 DRAWS_OF_RECORDS = f"""
     SELECT DISTINCT subject, key_id, entries FROM (
         SELECT e.subject, e.key_id, group_concat(e.entry_id) AS entries FROM entry e JOIN released_label l USING (entry_id)
         WHERE e.subject IN ({RELATED}) AND e.mechanism IN {LABEL_DRAWS} GROUP BY e.subject, e.key_id, l.id_tag)"""
 COUNTED_IN_TIME = f"""
-    SELECT min(r.time) FROM entry e JOIN release r USING (entry_id)
-    WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted GROUP BY r.fingerprint ORDER BY 1"""
-Change = tuple[float, Event | int, float]
-"""When, and what: an event with its rounds, or the line of a draw with its epsilon (nats)."""
+    SELECT min(time), max(number) FROM (
+        SELECT time, row_number() OVER (ORDER BY time) AS number, ntile({MAX_POINTS}) OVER (ORDER BY time) AS part FROM (
+            SELECT min(r.time) AS time FROM entry e JOIN release r USING (entry_id)
+            WHERE e.subject IN ({RELATED}) AND e.mechanism = :mechanism AND e.counted GROUP BY r.fingerprint))
+    GROUP BY part ORDER BY part"""
 
 
 @dataclass(frozen=True)
@@ -72,11 +83,11 @@ class SpentAt:
 class HistoryLedger(Chapter):
     """The ledger read along time."""
 
-    def uses(self, delta: float) -> list[NotedUse]:
-        """Every use of every line, oldest first; private steps at ``delta``."""
+    def uses(self, delta: float, most: int = -1) -> list[NotedUse]:
+        """Every use of every line, or the newest ones, oldest first; private steps at ``delta``."""
         delta, alone = check_delta_or_zero(delta), cache(known_total)
         found, first_of_use = [], len(fields(Entry))
-        for line, time, rounds, *row in self._database.fetch(USES):
+        for line, time, rounds, *row in reversed(self._database.fetch(USES, (most,))):
             entry, use = Entry(*row[:first_of_use]), Use(*row[first_of_use:])
             epsilon, at = entry.epsilon, entry.delta or 0.0
             if epsilon is None:
@@ -84,14 +95,21 @@ class HistoryLedger(Chapter):
             found.append(NotedUse(line, time, rounds, entry, use, epsilon, at))
         return found
 
+    def months(self) -> list[dict[str, Any]]:
+        """How often each kind of line of each source was used in each month (UTC), and by how many jobs."""
+        names = ("month", "source", "mechanism", "uses", "jobs")
+        return [dict(zip(names, row)) for row in self._database.fetch(MONTHS)]
+
+    def jobs(self) -> frozenset[str]:
+        """All jobs that released something."""
+        query = f"SELECT DISTINCT job_id FROM release JOIN entry USING (entry_id) WHERE mechanism NOT IN {RECORDERS}"
+        return frozenset(job for (job,) in self._database.fetch(query))
+
     def label_spending(self, source: str, delta: float = 0.0) -> list[SpentAt]:
         """What counted against the cap of a label source, oldest first; the last is ``spent_of_labels`` at ``delta``."""
-        with self._database.reading() as connection:
-            draws = connection.execute(DRAWS_IN_TIME, {"dataset": source}).fetchall()
-            lines_of_records: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
-            for subject, key_id, lines in connection.execute(DRAWS_OF_RECORDS, {"dataset": source}):
-                lines_of_records[subject, key_id].append([int(line) for line in lines.split(",")])
-            steps = _steps_in_time(connection, source)
+        lines_of_records: defaultdict[tuple[str, str], list[list[int]]] = defaultdict(list)
+        for subject, key_id, lines in self._database.fetch(DRAWS_OF_RECORDS, {"dataset": source}):
+            lines_of_records[subject, key_id].append([int(line) for line in lines.split(",")])
 
         def epsilon(charged: Charged, epsilons: dict[int, float]) -> float:
             of_records = (
@@ -101,45 +119,28 @@ class HistoryLedger(Chapter):
             worst = math.fsum(map(max, of_records))
             return epsilon_of_labels((*charged, *charge_of_flips(worst)), delta)
 
-        changes = sorted([*steps, *draws], key=lambda change: change[0])
-        return _composed(changes, epsilon)
+        return self._course(source, epsilon)
 
     def step_spending(self, dataset: str, delta: float) -> list[SpentAt]:
         """What private steps on a dataset counted against its cap at ``delta``; the last is ``spent_by_steps``."""
         delta = check_delta_or_zero(delta)
-        with self._database.reading() as connection:
-            steps = _steps_in_time(connection, dataset)
-        return _composed(steps, lambda charged, _: spent_by_steps(charged, delta))
+        return self._course(dataset, lambda charged, _: spent_by_steps(charged, delta))
 
     def counts(self, dataset: str, mechanism: str) -> list[SpentAt]:
         """How many joint scores, or trainings with losses, were counted of a dataset; the last is ``ScoreLedger.counted``."""
-        times = self._database.fetch(COUNTED_IN_TIME, {"dataset": dataset, "mechanism": mechanism})
-        return [SpentAt(time, number) for number, (time,) in enumerate(times, 1)]
+        rows = self._database.fetch(COUNTED_IN_TIME, {"dataset": dataset, "mechanism": mechanism})
+        return [SpentAt(*row) for row in rows]
 
-
-def _steps_in_time(connection: sqlite3.Connection, dataset: str) -> list[Change]:
-    of_labels = is_label_account(dataset)
-    rows = connection.execute(STEPS_IN_TIME, {"dataset": dataset, "labels": of_labels}).fetchall()
-    return [(time, stored_event(text), rounds) for time, text, rounds in rows]
-
-
-def _composed(changes: Sequence[Change], epsilon: Callable[[Charged, dict[int, float]], float]) -> list[SpentAt]:
-    """The total at the first of every few changes, that of all these: never below what was spent then."""
-    charged: Counter[Event] = Counter()
-    epsilons: dict[int, float] = {}
-    found = []
-    for together in _parts(changes, MAX_POINTS):
-        for _, what, amount in together:
-            if isinstance(what, Event):
-                charged[what] += int(amount)
-            else:
-                epsilons[what] = amount
-        found.append(SpentAt(together[0][0], epsilon(tuple(charged.items()), epsilons)))
-    return found
-
-
-def _parts(items: Sequence[Change], most: int) -> Iterator[Sequence[Change]]:
-    """At most ``most`` parts of about one length, in order."""
-    parts = min(most, len(items))
-    for number in range(parts):
-        yield items[number * len(items) // parts : (number + 1) * len(items) // parts]
+    def _course(self, account: str, epsilon: Callable[[Charged, dict[int, float]], float]) -> list[SpentAt]:
+        """The total at the first of every few changes, that of all these: never below what was spent then."""
+        charged, epsilons, found = Counter[Event](), dict[int, float](), []
+        rows = self._database.fetch(CHANGES, {"dataset": account, "labels": is_label_account(account)})
+        for _, part in groupby(rows, itemgetter(0)):
+            changes = list(part)
+            for _, _, line, event, of_draw, rounds in changes:
+                if of_draw is None:
+                    charged[stored_event(event)] += rounds
+                else:
+                    epsilons[line] = of_draw
+            found.append(SpentAt(min(time for _, time, *_ in changes), epsilon(tuple(charged.items()), epsilons)))
+        return found

@@ -15,7 +15,7 @@ from ..labels.flips import PartyKey, canonical_label, record_tags
 from ..mechanisms.randomized_response import keep_probability
 from ..private_files import KEY_FILE, LEDGER_FILE, POLICY_FILE, key_id, load_or_create_key
 from ..validation import DEFAULT_DELTA, check_delta_or_zero, one_of, refusal
-from .database import Database
+from .database import NOTES, RECOUNT, Database
 from .datasets import DatasetLedger
 from .entries import (
     COUNTED_EVENTS,
@@ -52,7 +52,7 @@ from .totals import (
     known_total_of,
 )
 
-NOTES = {
+MEANINGS = {
     PIECEWISE: "one memoised draw per record of unbiased noise on a bounded number; protects the label alone, the features have "
     "no guarantee",
     RANDOMIZED_RESPONSE: "one memoised draw per record; protects the label alone, the features have no guarantee",
@@ -72,22 +72,13 @@ STEP_WITHOUT_GUARANTEE = "no guarantee at all: {reason}"
 SAMPLING = {"PoissonSampledGaussian": "poisson", "FixedSizeSampledGaussian": "fixed size without replacement"}
 
 # The records of flipped labels are those of the memo: jobs on subsets and on added rows overlap. One job has no such overlap.
-# Of a whole ledger every release is read; the plus keeps SQLite from walking an index for that, which takes three times as long.
 ENTRIES = f"""
-    SELECT e.*, u.*, l.fingerprint,
+    SELECT e.*, u.*, f.time AS first_time, l.time AS last_time, l.fingerprint, l.job_id AS last_job,
         CASE WHEN e.mechanism IN {LABEL_DRAWS} AND :job IS NULL
             THEN (SELECT count(*) FROM released_label r WHERE r.entry_id = e.entry_id)
             ELSE u.most_records END AS records
-    FROM (
-        SELECT r.entry_id, count(*) AS uses, min(r.time) AS first_time, max(r.time) AS last_time,
-            sum(r.state = 'pending') AS pending, count(DISTINCT r.fingerprint) AS fingerprints,
-            sum(s.rounds) AS rounds, max(r.records) AS most_records, max(r.release_id) AS last_id
-        FROM release r LEFT JOIN private_step s USING (release_id) WHERE {{chosen}} GROUP BY +r.entry_id) u
-    JOIN entry e USING (entry_id) JOIN release l ON l.release_id = u.last_id ORDER BY e.entry_id"""
-
-JOBS_AND_NOTES = """
-    SELECT r.entry_id, r.job_id, r.note FROM release r WHERE {chosen}
-    GROUP BY +r.entry_id, r.job_id, r.note ORDER BY min(r.release_id)"""
+    FROM {{sums}} u JOIN entry e USING (entry_id) JOIN release f ON f.release_id = u.first_id
+    JOIN release l ON l.release_id = u.last_id ORDER BY e.entry_id"""
 
 
 class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger):
@@ -106,33 +97,46 @@ class Ledger(LabelLedger, StepLedger, ScoreLedger, DatasetLedger, HistoryLedger)
         super().__init__(Database(path))
         self.path = Path(path)
 
-    def mark_released(self, release_id: int) -> None:
-        """Note that the output of a pending release, of flips or of a private step, was written."""
+    def mark_released(self, *release_ids: int) -> None:
+        """Note that the output of pending releases, of flips or of private steps, was written."""
         with self._database.writing() as connection:
-            changed = connection.execute("UPDATE release SET state = 'released' WHERE release_id = ?", (release_id,))
-            if changed.rowcount != 1:
-                raise LedgerError(refusal("release_id", release_id, "a release of this ledger"))
+            for release_id in release_ids:
+                marked = "UPDATE release SET state = 'released' WHERE release_id = ?"
+                if connection.execute(marked, (release_id,)).rowcount != 1:
+                    raise LedgerError(refusal("release_id", release_id, "a release of this ledger"))
 
     def note_recorder(self, *, component: str, role: str, job_id: str, task_id: str) -> None:
         """Note, before a task begins, that this party keeps what it receives in it."""
         with self._database.writing() as connection:
             add_use(connection, recorder_entry(component, role), Use(job_id, task_id))
 
-    def entries(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
+    def entries(
+        self, delta: float = DEFAULT_DELTA, job_id: str | None = None, with_jobs: bool = True
+    ) -> list[dict[str, Any]]:
         """All entries as JSON-able dictionaries, oldest first; an infinite epsilon is the text 'infinity'.
 
         The epsilon of a private step is computed from its event, at ``delta``. With ``job_id`` they are those that the job
-        used, and uses, rounds, records and times are of this job alone.
+        used, and uses, rounds, records and times are of this job alone. Only the names of all ``jobs`` take time that grows
+        with the uses.
         """
-        delta, chosen = check_delta_or_zero(delta), "1" if job_id is None else "r.job_id = :job"
-        uses: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+        delta, asked = check_delta_or_zero(delta), {"job": job_id}
+        chosen, sums, notes = "1", "entry_sum", "SELECT entry_id, note FROM entry_note ORDER BY rowid"
+        if job_id is not None:
+            chosen = "r.job_id = :job"
+            sums, notes = f"({RECOUNT.format(chosen=chosen)})", NOTES.format(chosen=chosen)
+        jobs, noted = defaultdict[int, dict[str, None]](dict), defaultdict[int, dict[str, None]](dict)
         with self._database.reading() as connection:
-            cursor = connection.execute(ENTRIES.format(chosen=chosen), {"job": job_id})
+            cursor = connection.execute(ENTRIES.format(sums=sums), asked)
             names = [column[0] for column in cursor.description]
             rows = [dict(zip(names, row)) for row in cursor.fetchall()]
-            for entry_id, job, note in connection.execute(JOBS_AND_NOTES.format(chosen=chosen), {"job": job_id}):
-                uses[entry_id].append((job, note))
-        return [_displayed(row, uses[row["entry_id"]], delta) for row in rows]
+            for entry_id, note in connection.execute(notes, asked):
+                noted[entry_id][note] = None
+            if with_jobs:
+                every = f"SELECT r.entry_id, r.job_id FROM release r WHERE {chosen} ORDER BY r.release_id"
+                for entry_id, job in connection.execute(every, asked):
+                    jobs[entry_id][job] = None
+        lines = [_displayed(row, noted[row["entry_id"]], delta) for row in rows]
+        return [{**line, "jobs": list(jobs[line["entry_id"]])} for line in lines] if with_jobs else lines
 
     def totals(self, delta: float = DEFAULT_DELTA, job_id: str | None = None) -> list[dict[str, Any]]:
         """What each observer learned in all, or in one job: JSON-able dictionaries by dataset, unit, relation and observer.
@@ -183,9 +187,8 @@ Row = dict[str, Any]
 """All that is stored about one entry, by column; its values are of many types."""
 
 
-def _displayed(row: Row, uses: list[tuple[str, str]], delta: float) -> dict[str, Any]:
-    """One line; ``uses`` are the jobs, each with what it noted, the first use first."""
-    notes = dict.fromkeys(note for _, note in uses if note)
+def _displayed(row: Row, notes: Iterable[str], delta: float) -> dict[str, Any]:
+    """One line; ``notes`` are what its uses noted, the first one first."""
     is_step = _is_step(row)
     epsilon = known_total(((stored_event(row["event"]), row["rounds"]),), delta) if is_step else row["epsilon"]
     counted = row["fingerprints"] if row["mechanism"] in COUNTED_EVENTS else 1
@@ -206,7 +209,7 @@ def _displayed(row: Row, uses: list[tuple[str, str]], delta: float) -> dict[str,
         "records": row["records"],
         "uses": row["uses"],
         "pending": row["pending"],
-        "jobs": list(dict.fromkeys(job_id for job_id, _ in uses)),
+        "last_job": row["last_job"],
         "fingerprint": row["fingerprint"],
         "first_time": _time_text(row["first_time"]),
         "last_time": _time_text(row["last_time"]),
@@ -236,7 +239,7 @@ def _general_note(row: Row) -> str:
         reason = stored_event(row["event"]).parameters.get("reason")
         return STEP_WITHOUT_GUARANTEE.format(reason=reason) if reason else STEP
     uncounted_scores = row["mechanism"] == JOINT_SCORES and not row["counted"]
-    return UNCOUNTED_SCORES if uncounted_scores else NOTES[row["mechanism"]].format(**row)
+    return UNCOUNTED_SCORES if uncounted_scores else MEANINGS[row["mechanism"]].format(**row)
 
 
 def _time_text(seconds: float) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..events import ADD_OR_REMOVE, REPLACE_ONE, Event
 from ..validation import InvalidArgument, check_delta_or_zero, whole
@@ -27,14 +28,21 @@ STORED = """
 
 @dataclass(frozen=True)
 class PrivateStep:
-    """``count`` rounds of ``event`` on one dataset; see ``StepLedger.record``."""
+    """``count`` rounds, from 1 to 10^9, of ``event`` on one dataset; see ``StepLedger.record_together``.
+
+    ``dataset`` is a name that ``remember_dataset`` gave, or an account of labels for the unit label. ``release_key`` names the
+    draw: the same key with all else the same is the same release and costs nothing more, so a caller must repeat the draw
+    bit by bit or use another key. Noise from the operating system's entropy cannot be repeated: a task that starts again
+    needs a new key, and is charged again, unless it kept the noisy output of the first time. Steps of one event and
+    ``purpose`` are one line of the ledger.
+    """
 
     dataset: str
     event: Event
-    count: int
     release_key: str
     fingerprint: str
-    purpose: str
+    purpose: str = ""
+    count: int = 1
 
     def __post_init__(self) -> None:
         for name in ("dataset", "release_key", "fingerprint", "purpose"):
@@ -55,7 +63,7 @@ class PrivateStep:
 
 @dataclass(frozen=True)
 class StepRelease:
-    """What ``StepLedger.record`` wrote; ``is_new`` is False when the release had been recorded before.
+    """What was written of a step; ``is_new`` is False when the release had been recorded before.
 
     ``is_released`` tells then whether its output was marked as written. If it was, keep that output. If not, nobody
     knows whether somebody saw it: only the very same output may follow under this key, another draw needs another key.
@@ -97,62 +105,47 @@ class StepLedger(Chapter):
         super().__init__(database)
         self._fitting = FittingCharges()
 
-    def record(
-        self,
-        *,
-        dataset: str,
-        event: Event,
-        count: int = 1,
-        cap: BudgetCap | None,
-        release_key: str,
-        job_id: str,
-        task_id: str,
-        fingerprint: str,
-        purpose: str = "",
-    ) -> StepRelease:
-        """Record a private step before its output is released; it is charged from then on.
+    def record(self, *, cap: BudgetCap | None, job_id: str, task_id: str, **of_step: Any) -> StepRelease:
+        """`record_together` of one step, whose fields are ``of_step``."""
+        return self.record_together([(PrivateStep(**of_step), cap)], job_id, task_id)[0]
 
-        The total of the family's events of the same unit under replace-one, whoever saw them, composed with this one may not
-        exceed ``cap.epsilon`` at ``cap.delta``; see ``totals``. The release stays 'pending' until ``mark_released``.
+    def record_together(
+        self, steps: Sequence[tuple[PrivateStep, BudgetCap | None]], job_id: str, task_id: str
+    ) -> list[StepRelease]:
+        """Record private steps, each with the cap of its dataset, before their output is released: all of them, or none.
 
-        Composing may take seconds, in which other jobs must not wait for the write lock. So the cap is checked without
-        it; the step is written only if, under the lock, the charges are still part of those that were found to fit,
+        They are charged from then on. The total of the family's events of the same unit under replace-one, whoever saw them,
+        composed with these may not exceed ``cap.epsilon`` at ``cap.delta``; see ``totals``. A cap is None for public data,
+        outside any cap; an event without guarantee fits under none. Releases stay 'pending' until ``mark_released``.
+
+        Composing may take seconds, in which other jobs must not wait for the write lock. So the caps are checked without
+        it; the steps are written only if, under the lock, the charges are still part of those that were found to fit,
         else they are checked anew. Two jobs at once can thus not both take what is left of a cap.
 
-        Args:
-            dataset: Name that ``remember_dataset`` gave, or an account of labels for the unit label.
-            count: Number of rounds of ``event``, from 1 to 10^9.
-            cap: None for public data, outside any cap. An event without guarantee fits under none.
-            release_key: Names the draw. The same key with the same dataset, event, count, fingerprint and purpose is
-                the same release and costs nothing more, so a caller must repeat the draw bit by bit or use another key.
-                Noise from the operating system's entropy cannot be repeated: a task that starts again needs a new key,
-                and is charged again, unless it kept the noisy output of the first time.
-            purpose: What the step is for; steps of one event and purpose are one line of the ledger.
-
         Raises:
-            BudgetExceeded: Beyond the cap; nothing is written, as with whatever the accountant refuses.
-            LedgerError: The release key names another release.
+            BudgetExceeded: Beyond a cap; nothing is written, as with whatever the accountant refuses.
+            LedgerError: A release key names another release.
             InvalidArgument: An argument is malformed.
         """
-        if not isinstance(cap, (BudgetCap, type(None))):
-            raise InvalidArgument.of("cap", cap, "a BudgetCap, or None for public data")
-        step = PrivateStep(dataset, event, count, release_key, fingerprint, purpose)
-        asked = ((event, step.count),)
+        for _, cap in steps:
+            if not isinstance(cap, (BudgetCap, type(None))):
+                raise InvalidArgument.of("cap", cap, "a BudgetCap, or None for public data")
         while True:
             with self._database.writing() as connection:
-                known = _find(connection, step)
-                if known is not None:
-                    return known
-                charged = charges(connection, dataset)
-                if cap is None or all(
-                    self._fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values()
-                ):
-                    use = Use(job_id, task_id, fingerprint=fingerprint, state="pending")
-                    _, release_id = add_use(connection, step_entry(dataset, event, purpose), use)
-                    values = (release_id, release_key, step.count)
-                    connection.execute("INSERT INTO private_step VALUES (?, ?, ?)", values)
-                    return StepRelease(release_id, is_new=True, is_released=False)
-            self._refuse_beyond_cap(dataset, charged, asked, cap)
+                found = [_find(connection, step) for step, _ in steps]
+                new = [each for each, known in zip(steps, found) if known is None]
+                claims = [
+                    (dataset, charges(connection, dataset), _asked(new, is_label_account(dataset)), cap)
+                    for dataset, cap in dict.fromkeys((step.dataset, cap) for step, cap in new)
+                    if cap is not None
+                ]
+                open_claims = [claim for claim in claims if not self._fits(*claim)]
+                if not open_claims:
+                    return [
+                        known or _write(connection, step, job_id, task_id) for (step, _), known in zip(steps, found)
+                    ]
+            for claim in open_claims:
+                self._refuse_beyond_cap(*claim)
 
     def check_steps(self, *, dataset: str, events: Iterable[Charge], cap: BudgetCap) -> None:
         """Refuse ``events`` that, recorded one after the other, would exceed ``cap`` for their unit.
@@ -185,6 +178,10 @@ class StepLedger(Chapter):
         note = f"{whole('synthetic_rows', synthetic_rows, 0)} of {rows} rows are synthetic"
         with self._database.writing() as connection:
             add_use(connection, over_sampling_entry(dataset, method), Use(job_id, task_id, rows, note=note))
+
+    def _fits(self, _: str, charged: Charged, asked: Charged, cap: BudgetCap) -> bool:
+        """Whether that is known, without composing anything."""
+        return all(self._fitting.cover(seen, cap) for seen in _seen_together(charged, asked).values())
 
     def _refuse_beyond_cap(self, dataset: str, charged: Charged, asked: Charged, cap: BudgetCap) -> None:
         """Compose, outside any transaction, what will have been seen; what fits is remembered."""
@@ -219,13 +216,25 @@ def _find(connection: sqlite3.Connection, step: PrivateStep) -> StepRelease | No
     if row is None:
         return None
     release_id, state, dataset, text, rounds, purpose, fingerprint = row
-    stored = PrivateStep(dataset, stored_event(text), rounds, step.release_key, fingerprint, purpose)
+    stored = PrivateStep(dataset, stored_event(text), step.release_key, fingerprint, purpose, rounds)
     if stored != step:
         raise LedgerError(
             f"release_key {step.release_key!r} names another release in the ledger, of the dataset {dataset}. Give every "
             "draw a name of its own."
         )
     return StepRelease(release_id, is_new=False, is_released=state == "released")
+
+
+def _write(connection: sqlite3.Connection, step: PrivateStep, job_id: str, task_id: str) -> StepRelease:
+    use = Use(job_id, task_id, fingerprint=step.fingerprint, state="pending")
+    _, release_id = add_use(connection, step_entry(step.dataset, step.event, step.purpose), use)
+    connection.execute("INSERT INTO private_step VALUES (?, ?, ?)", (release_id, step.release_key, step.count))
+    return StepRelease(release_id, is_new=True, is_released=False)
+
+
+def _asked(steps: Iterable[tuple[PrivateStep, BudgetCap | None]], of_labels: bool) -> Charged:
+    """Of one request, whichever dataset each step is on: these may be of one family."""
+    return tuple((step.event, step.count) for step, _ in steps if (step.event.unit == "label") == of_labels)
 
 
 def _seen_together(charged: Charged, asked: Charged) -> dict[TotalsView, Charged]:

@@ -38,8 +38,8 @@ EVERYBODY = "everybody"
 """In place of an observer: all of them together, whatever their roles."""
 
 STEPS = f"""
-    SELECT e.event, sum(s.rounds) FROM entry e JOIN release r USING (entry_id) JOIN private_step s USING (release_id)
-    WHERE e.subject IN ({RELATED}) AND (e.unit = 'label') = :labels GROUP BY e.event ORDER BY e.event"""
+    SELECT e.event, sum(s.rounds) FROM entry e JOIN entry_sum s USING (entry_id)
+    WHERE e.subject IN ({RELATED}) AND (e.unit = 'label') = :labels AND s.rounds GROUP BY e.event ORDER BY e.event"""
 USED_BY_JOB = """
     SELECT e.subject, e.event, coalesce(sum(s.rounds), 1)
     FROM entry e JOIN release r USING (entry_id) LEFT JOIN private_step s USING (release_id)

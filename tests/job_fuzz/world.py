@@ -255,7 +255,7 @@ def prepare(home: Path) -> None:
             vars(module)["total_epsilon"] = known
     database.transaction = _killing(database.transaction)
     database.sqlite3 = _Hurried()  # type: ignore[assignment]
-    for name in ("record", "record_flips"):
+    for name in ("record_together", "record_flips"):
         setattr(Ledger, name, _noting(getattr(Ledger, name)))
 
 
@@ -315,8 +315,8 @@ def _connection() -> type:
 
 
 HURRIED = {
-    "PRAGMA synchronous = EXTRA": "PRAGMA synchronous = OFF",
-    "PRAGMA journal_mode = DELETE": "PRAGMA journal_mode = MEMORY",
+    "PRAGMA synchronous = FULL": "PRAGMA synchronous = OFF",
+    "PRAGMA journal_mode = PERSIST": "PRAGMA journal_mode = MEMORY",
     "PRAGMA temp_store = FILE": "PRAGMA temp_store = MEMORY",
 }
 
@@ -328,9 +328,9 @@ def _noting(method: Any) -> Any:
     """The method of a ledger, which tells under which name it charged."""
 
     @functools.wraps(method)
-    def noted(ledger: Any, **terms: Any) -> Any:
-        result = method(ledger, **terms)
-        here.names.add(terms.get("dataset") or terms.get("source"))
+    def noted(ledger: Any, steps: Any = None, *job: Any, **terms: Any) -> Any:
+        result = method(ledger, **terms) if steps is None else method(ledger, steps, *job)
+        here.names.update([terms["source"]] if steps is None else [step.dataset for step, _ in steps])
         return result
 
     return noted

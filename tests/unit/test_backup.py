@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import threading
 from contextlib import closing
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -44,12 +44,12 @@ def test_each_party_is_copied_whole_into_a_private_folder(parties, tmp_path):
         "10000": (POLICY_FILE,),
     }
     assert sorted(path.name for path in target.iterdir()) == [
-        "party-10000-20261122T110507Z",
-        "party-9999-20261122T110507Z",
+        "party-10000-no000001-20261122T110507Z",
+        "party-9999-no000001-20261122T110507Z",
     ]
     for path in target.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0
-    guest = target / "party-9999-20261122T110507Z"
+    guest = target / "party-9999-no000001-20261122T110507Z"
     assert (guest / KEY_FILE).read_bytes() == b"k" * 32
     restored = tmp_path / "restored" / "party-9999"
     restored.parent.mkdir()
@@ -61,11 +61,20 @@ def test_an_older_backup_is_never_touched(parties, tmp_path):
     back_up(parties, tmp_path / "backups", NOW)
     before = {path: path.read_bytes() for path in (tmp_path / "backups").rglob("*") if path.is_file()}
     charge(parties, 2)
-    with pytest.raises(BackupRefused, match="exists already; wait a second"):
-        back_up(parties, tmp_path / "backups", NOW)
+    back_up(parties, tmp_path / "backups", NOW)
     back_up(parties, tmp_path / "backups")
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert len(list((tmp_path / "backups").iterdir())) == 4
+    assert len(list((tmp_path / "backups").iterdir())) == 6
+
+
+def test_names_sort_by_when_they_were_written_also_where_the_clock_was_set_back(parties, tmp_path):
+    """Behind those that an earlier version named by the time alone."""
+    target, found = tmp_path / "backups", ["party-9999-20261122T110507Z"]
+    (target / found[0]).mkdir(parents=True)
+    for days in (0, 0, -1, 1, -400):
+        found += [each.folder.name for each in back_up(parties, target, NOW + timedelta(days))]
+    of_guest = [name for name in found if name.startswith("party-9999-")]
+    assert of_guest == sorted(of_guest) and len(set(of_guest)) == 6
 
 
 def test_a_ledger_in_use_is_copied_as_it_was_at_one_moment(parties, tmp_path):
@@ -89,7 +98,7 @@ def test_a_ledger_in_use_is_copied_as_it_was_at_one_moment(parties, tmp_path):
         writer.join()
     for number in range(5):
         copy = tmp_path / f"backups-{number}"
-        (copy / "party-9999-20261122T110507Z").rename(copy / "party-9999")
+        (copy / "party-9999-no000001-20261122T110507Z").rename(copy / "party-9999")
         sources = [entry["source"] for entry in party_ledger(copy, "9999")]
         assert sources == [f"a/{charged}/y" for charged in range(1, len(sources) + 1)]
 
@@ -126,8 +135,8 @@ def test_what_is_no_ledger_is_no_backup_and_the_other_parties_have_theirs(partie
     with pytest.raises(BackupRefused, match=told):
         back_up(parties, tmp_path / "backups", NOW)
     assert sorted(path.name for path in (tmp_path / "backups").iterdir()) == [
-        "party-10000-20261122T110507Z",
-        "party-99990-20261122T110507Z",
+        "party-10000-no000001-20261122T110507Z",
+        "party-99990-no000001-20261122T110507Z",
     ]
     assert main(["backup", str(tmp_path / "again"), "--home", str(parties.parent)]) == 1
     printed = capsys.readouterr()

@@ -259,6 +259,26 @@ def test_a_task_finds_the_tables_behind_it(task):
     assert origin_of_this_task("train_data") == ("bank/payments",) and origin_of_this_task("test_data") is None
 
 
+@pytest.mark.parametrize(
+    "channel, tables",
+    [
+        ({"namespace": "bank", "name": "payments"}, ("bank/payments",)),
+        ({"namespace": "bank", "name": "payments", "job_id": "1"}, ()),
+        ({"namespace": "bank", "name": "payments", "producer_task": "reader_0"}, ()),
+        ({"namespace": "bank"}, ()),
+        ({"dataset_id": "7"}, ()),
+    ],
+)
+def test_a_stored_table_that_a_task_reads_without_a_reader_is_named(task, channel, tables):
+    """As psi does in a job without one; what an earlier job wrote has no name here."""
+    path = task.parents[3] / "psi_0" / "0" / "input" / "preprocess_parameters.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["input_artifacts"]["data"]["input_data"] = {**dict.fromkeys(("producer_task", "output_artifact_key", "job_id")), **channel}
+    path.write_text(yaml.safe_dump(content))
+    assert tables_of_this_task("train_data") == tables and origin_of_this_task("train_data") == (tables or None)
+    assert {"psi_0", "flip"} <= set(JobFiles(task).so_far().dag["tasks"])
+
+
 def test_elsewhere_a_party_knows_what_it_has_run_so_far(task):
     plan = JobFiles(task).so_far()
     assert {name: plan.task(name).component for name in plan.dag["tasks"]} == {

@@ -183,12 +183,12 @@ def test_every_use_is_told_with_its_job_task_and_price(page, template):
 
 def test_what_has_no_guarantee_is_told_apart(page):
     guest, host = text_of(section_of(page, "9999")), text_of(section_of(page, "10000"))
-    public = "bank/open/y, not private, against arbiter, host, model: 1 use in job job-public; no guarantee at all; public data, "
+    public = "bank/open/y, not private, against arbiter, host, model: 1 use, the last in job job-public; no guarantee at all; public data, "
     assert public + "outside the cap; true <i>labels</i> of public data; outside the totals and caps." in guest
     assert "2026-09-25 14:13 bank/open/y not private infinity 0 label" in guest
-    assert f"{UNNAMED}, NotPrivate, against model: 1 use in job job-exact; no guarantee at all: exact counts" in host
+    assert f"{UNNAMED}, NotPrivate, against model: 1 use, the last in job job-exact; no guarantee at all: exact counts" in host
     assert f"{UNNAMED}, record, replace_one, against everybody, model: no guarantee: exact counts." in host
-    assert "bank/payments, joint scores, against guest: 3 uses in job job;" in host
+    assert "bank/payments, joint scores, against guest: 3 uses, the last in job job;" in host
     # Three uses of joint scores, the exact counts and the true labels.
     assert re.search(r"5 uses without a guarantee", text_of(page))
 

@@ -79,7 +79,7 @@ def test_the_first_write_keeps_a_copy_and_says_so(ledger, tmp_path, capsys):
         ledger.mark_released(2)
     kept = tmp_path / "ledger.sqlite.version-5"
     assert capsys.readouterr().out == (
-        f"The ledger {ledger.path} is upgraded to version 6; as it was, it stays in {kept}.\n"
+        f"The ledger {ledger.path} is upgraded to version 7; as it was, it stays in {kept}.\n"
     )
     assert tables_of(kept) == before and kept.stat().st_mode & 0o777 == 0o600
     assert Ledger(tmp_path / "new").spent(SOURCE) == 0.0
@@ -94,7 +94,7 @@ def test_a_version_that_was_never_published_is_refused_and_left_as_it_is(ledger,
         connection.execute("UPDATE ledger_version SET version = ?", (version,))
     connection.close()
     before = ledger.path.read_bytes()
-    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 6"):
+    with pytest.raises(LedgerUnavailable, match=f"has version {version} but this program reads version 7"):
         ledger.spent(SOURCE)
     assert ledger.path.read_bytes() == before
 
