@@ -40,7 +40,7 @@ from .console import (
 from .data import add_prep
 from .plan import add_plan
 from .report import add_attack, add_report
-from .servers import add_backup, add_board, add_doctor, add_provider
+from .servers import add_backup, add_board, add_clean, add_doctor, add_provider
 from .try_model import add_try
 
 AS_GIVEN = "fate_dp.as_given"
@@ -71,6 +71,7 @@ GROUPS = {
         "stop JOB_ID",
         "doctor --flow 127.0.0.1:9380",
         "backup /srv/backups",
+        "clean --older-than 90 --delete",
         "provider list",
         "board start /opt/fateboard",
     ),
@@ -173,6 +174,7 @@ def parser() -> argparse.ArgumentParser:
     add_declare_table(commands)
     add_cap(commands)
     add_backup(commands)
+    add_clean(commands)
     add_check(commands)
     add_report(commands)
     add_audit(commands)
