@@ -28,11 +28,11 @@ def open_files(path: Path) -> Finding:
 
 @check(PARTIES, "memory")
 def memory(path: Path) -> Finding:
-    left = available_memory() // 1_000_000
-    if left >= MIN_MEMORY // 1_000_000:
-        return ok(f"{left:,} MB of memory are available.")
+    left = f"{available_memory() // 1_000_000:,} MB of memory are available"
+    if available_memory() >= MIN_MEMORY:
+        return ok(f"{left}.")
     return warning(
-        f"{left:,} MB of memory are available, less than {MIN_MEMORY // 1_000_000:,} MB; tasks start cold, or are killed.",
+        f"{left}, less than {MIN_MEMORY // 1_000_000:,} MB; tasks start cold, or are killed.",
         "End other programs (`ps aux --sort=-rss | head`), or give the machine or container more.",
     )
 
@@ -68,6 +68,5 @@ def read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
-def too_low(path: Path) -> list[Finding]:
-    """What is low for a FATE-Flow whose folder is ``path``."""
-    return [found for found in (each(path) for each in (open_files, memory, disk)) if found.cure]
+LIMITS = (open_files, memory, disk)
+"""What is looked at before a FATE-Flow starts."""

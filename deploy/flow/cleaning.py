@@ -13,7 +13,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
@@ -29,29 +28,17 @@ DRAFTS, REMOVED = "upload", ".removed"
 """Where FATE-Flow keeps a table between the two tasks of an upload; where all goes on its way out."""
 
 
-@dataclass(frozen=True)
-class Leftover:
-    """A file or a folder of the home that nothing needs any more."""
-
-    what: str
-    path: Path
-
-    def size(self) -> int:
-        """Bytes on the disk."""
-        return sum(each.lstat().st_blocks * 512 for each in (self.path, *self.path.rglob("*")))
-
-
 def _database(home: FlowHome) -> sqlite3.Connection:
     uri = f"{(home.root / BESIDE_ITS_MODULES['SQLITE_FILE_NAME']).as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
 
 
-def leftovers(home: FlowHome, days: float) -> list[Leftover]:
-    """What ended more than ``days`` ago; nothing where no FATE-Flow has run. Raises InvalidArgument."""
+def leftovers(home: FlowHome, days: float) -> dict[str, list[Path]]:
+    """By kind what ended more than ``days`` ago and nothing needs; nothing where no FATE-Flow has run. Raises InvalidArgument."""
     if not 0 <= days <= 36_500:
         raise InvalidArgument.of("--older-than", days, "a number of days from 0 to 36500")
     if not (home.root / BESIDE_ITS_MODULES["SQLITE_FILE_NAME"]).is_file():
-        return []
+        return {}
     with closing(_database(home)) as database:
         jobs = database.execute("SELECT f_job_id, f_status FROM t_job ORDER BY rowid").fetchall()
         scheduled = database.execute("SELECT f_job_id, f_status FROM t_schedule_job").fetchall()
@@ -87,31 +74,35 @@ def leftovers(home: FlowHome, days: float) -> list[Leftover]:
         "tables of tasks": unneeded,
         "killed uploads": killed,
     }
-    return [Leftover(what, path) for what, paths in kinds.items() for path in paths]
+    return {kind: paths for kind, paths in kinds.items() if paths}
 
 
-def remove(home: FlowHome, days: float) -> list[tuple[str, int, int]]:
-    """Remove all `leftovers`; returns the `summary` of them. A run that is killed leaves each whole or out of all use."""
-    with locked(home):
-        found = leftovers(home, days)
-        told, removed, data = summary(found), home.root / REMOVED, home.root / "data"
-        shutil.rmtree(removed, ignore_errors=True)
-        removed.mkdir(mode=0o700)
-        # First no record tells of a table, then it goes: the other way round a job could be given half of one.
-        gone = [each.path.relative_to(data).parts for each in found if each.path.is_relative_to(data)]
-        with closing(_database(home)) as database, database:
+def clean_home(home: FlowHome, days: float, delete: bool) -> dict[str, list[int]]:
+    """The sizes on the disk (bytes) of all `leftovers` by kind, which are gone afterwards with ``delete``.
+
+    A run that is killed leaves each of them whole, or out of all use, and the next one ends its work.
+    """
+    found = leftovers(home, days)
+    sizes = {
+        kind: [sum(each.lstat().st_blocks * 512 for each in (path, *path.rglob("*"))) for path in paths]
+        for kind, paths in found.items()
+    }
+    if delete and found:
+        with locked(home):
+            _remove(home, [path for paths in leftovers(home, days).values() for path in paths])
+    return sizes
+
+
+def _remove(home: FlowHome, paths: list[Path]) -> None:
+    removed, data = home.root / REMOVED, home.root / "data"
+    shutil.rmtree(removed, ignore_errors=True)
+    removed.mkdir(mode=0o700)
+    # First no record tells of a table, then it goes: the other way round a job could be given half of one.
+    with closing(_database(home)) as database, database:
+        for folder, *name in (path.relative_to(data).parts for path in paths if path.is_relative_to(data)):
             for table in ("t_storage_table_meta", "t_tracking_data_output"):
-                for folder, *name in gone:
-                    names = " AND f_name = ?" if name else ""
-                    database.execute(f"DELETE FROM {table} WHERE f_namespace = ?{names}", (folder, *name))
-        for number, each in enumerate(found):
-            each.path.rename(removed / str(number))
-        shutil.rmtree(removed)
-    return told
-
-
-def summary(found: list[Leftover]) -> list[tuple[str, int, int]]:
-    """(what, how many, bytes) of each kind."""
-    kinds = dict.fromkeys(each.what for each in found)
-    sizes = {kind: [each.size() for each in found if each.what == kind] for kind in kinds}
-    return [(kind, len(each), sum(each)) for kind, each in sizes.items()]
+                named = " AND f_name = ?" if name else ""
+                database.execute(f"DELETE FROM {table} WHERE f_namespace = ?{named}", (folder, *name))
+    for number, path in enumerate(paths):
+        path.rename(removed / str(number))
+    shutil.rmtree(removed)

@@ -17,7 +17,7 @@ import psutil
 from fate_dp.privacy.private_files import HOME_VARIABLE
 
 from ..doctor.findings import PROBLEM
-from ..doctor.limits import too_low
+from ..doctor.limits import LIMITS
 from ..fate_patches.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
 from ..warm_start.fork_server import runs
@@ -312,10 +312,11 @@ def up(
 
 def check_limits(root: Path, progress: Callable[[str], None]) -> None:
     """Tell what this machine has too little of, and refuse to start where tasks would fail for it."""
-    for low in too_low(root):
-        if low.state == PROBLEM:
-            raise FlowServerError(f"{low.said} {low.cure}")
-        progress(f"{low.said} {low.cure}")
+    for found in (each(root) for each in LIMITS):
+        if found.state == PROBLEM:
+            raise FlowServerError(f"{found.said} {found.cure}")
+        if found.cure:
+            progress(f"{found.said} {found.cure}")
 
 
 def status(home: str | os.PathLike) -> FlowStatus:

@@ -53,15 +53,8 @@ CELLS_AT_ONCE = 1_000_000
 class TableMeta:
     """What a file's columns are; every one but the id and the label is a feature. What is None is found out.
 
-    Attributes:
-        id_name: column of the match ids.
-        label_name: None for a table without labels.
-        label_type: ``int32`` for classes, ``float64`` for numbers.
-        dtype: of all features.
-        delimiter: one character.
-        least_classes: different labels that must occur; 1 for a table that is only predicted.
-        encoding: as Python names it.
-        facts: what else is known of its columns; of texts, each becomes the number of its category, from 0.
+    The ``label_type`` is ``int32`` for classes, ``float64`` for numbers, ``dtype`` that of all features. ``least_classes``
+    different labels must occur: 1 for a table that is only predicted. Texts with categories become their numbers, from 0.
     """
 
     id_name: str = "id"
@@ -104,11 +97,8 @@ class CsvTable:
     def write(self, path: Path) -> TableMeta:
         """Write it for FATE: UTF-8, one line a row, no quotes, a delimiter that no value contains."""
         columns = list(self.frame.columns)
-
-        def occurs(delimiter: str) -> bool:
-            return any(delimiter in name for name in columns) or self.ids.str.contains(delimiter, regex=False).any()
-
-        delimiter = next((each for each in DELIMITERS if not occurs(each)), None)
+        ids = pandas.concat([self.ids, pandas.Series(columns, dtype=TEXT)])
+        delimiter = next((each for each in DELIMITERS if not ids.str.contains(each, regex=False).any()), None)
         if delimiter is None:
             raise InvalidArgument(
                 f"The ids and columns of {self.path} contain all of {' '.join(map(repr, DELIMITERS))}; rename some."
@@ -123,11 +113,7 @@ class CsvTable:
 
 
 def read_csv_file(path: str | os.PathLike, meta: TableMeta) -> CsvTable:
-    """Read a file, whatever its encoding, separator, quotes and ends of lines.
-
-    Raises:
-        InvalidArgument: With every fault of the file, each with its line and cure.
-    """
+    """Read a file in any usual form; raises InvalidArgument with every fault, each with its line and cure."""
     return _Reading(Path(path), meta).table()
 
 

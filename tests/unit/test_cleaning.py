@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fate_dp.deploy.flow import cleaning
-from fate_dp.deploy.flow.cleaning import leftovers, remove
+from fate_dp.deploy.flow.cleaning import clean_home, leftovers
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.pipelines.cli.main import main
 
@@ -69,7 +69,7 @@ class Home:
         )
 
     def found(self, days=30.0):
-        return {str(each.path.relative_to(self.root)) for each in leftovers(self.home, days)}
+        return {str(each.relative_to(self.root)) for paths in leftovers(self.home, days).values() for each in paths}
 
     def files(self):
         return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
@@ -116,7 +116,7 @@ def test_an_uploaded_table_stays_among_those_of_its_job_and_the_one_it_replaced_
     home.table(f"{job}_transformer_0", "loans", job, named=("bank", "loans"))
     home.write(f"data/{job}_transformer_0/replaced/0/data.mdb")
     assert home.found() == of(job) | {f"data/{job}_transformer_0/replaced"}
-    remove(home.home, 30)
+    clean_home(home.home, 30, delete=True)
     assert ("bank", "loans") in home.records("t_storage_table_meta")
     assert f"data/{job}_transformer_0/loans/0/data.mdb" in home.files()
 
@@ -165,11 +165,11 @@ def test_a_run_that_is_killed_leaves_nothing_half_and_the_next_one_ends_its_work
             patched.setattr(shutil, "rmtree", lambda path, **how: how or os._exit(9))
         child = os.fork()
         if child == 0:
-            remove(home.home, 30)
+            clean_home(home.home, 30, delete=True)
         assert os.waitpid(child, 0)[1] == 9 << 8
     for table in ("t_storage_table_meta", "t_tracking_data_output"):
         assert home.records(table) == set(), "no record tells of a table that is to go"
-    remove(home.home, 30)
+    clean_home(home.home, 30, delete=True)
     assert {path for path in home.files() if job in path} == {path for path in before if path.startswith("model/")}
     assert not (home.root / cleaning.REMOVED).exists()
 
