@@ -87,7 +87,7 @@ def clean_home(home: FlowHome, days: float, delete: bool) -> dict[str, list[int]
         kind: [sum(each.lstat().st_blocks * 512 for each in (path, *path.rglob("*"))) for path in paths]
         for kind, paths in found.items()
     }
-    if delete and found:
+    if delete and (found or (home.root / REMOVED).exists()):
         with locked(home):
             _remove(home, [path for paths in leftovers(home, days).values() for path in paths])
     return sizes
