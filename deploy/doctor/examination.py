@@ -14,7 +14,7 @@ from fate_dp.privacy import private_files
 from fate_dp.privacy.validation import InvalidArgument
 
 from ..flow.client import FlowAddress
-from . import flow_checks, own_checks  # noqa: F401  # their checks are on the list once they are imported
+from . import flow_checks, limits, own_checks  # noqa: F401  # their checks are on the list once they are imported
 from .findings import ENVIRONMENT, PARTIES, PARTY, PEER, PROBLEM, PROVIDERS, SITE, WARM, Finding, problem, run_checks
 from .gathering import Environment, FlowSite, examine, gather
 

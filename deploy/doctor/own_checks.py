@@ -35,6 +35,7 @@ from fate_dp.privacy.private_files import (
 
 from .findings import ENVIRONMENT, PARTIES, PARTY, Finding, check, ok, problem, unseen, warning
 from .gathering import Environment
+from .limits import read_only
 from .probe import FATE_PINS
 
 FATE_PACKAGES = ("pyfate", "fate-flow", "fate-client")
@@ -42,8 +43,6 @@ FATE_REQUIREMENT = f"fate_client[fate,fate_flow]=={FATE_VERSION}"
 LOOKED_AT_ALONE = ("fate-client", "numpy", "pydantic", "setuptools")
 FIRST_PYTHON, FIRST_UNKNOWN_PYTHON = (3, 10), (3, 12)
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# Room for the ledger's journal and for a training's charges, which are small; a disk with less fills up at any moment.
-MIN_FREE_BYTES = 64 * 2**20
 BUSY_SECONDS = 2.0
 INTEGRITY_SECONDS = 20.0
 
@@ -284,37 +283,6 @@ def _no_party(said: str) -> Finding:
     )
 
 
-@check(PARTIES, "disk")
-def disk(path: Path) -> Finding:
-    """The disk on which the parties' folders are, or will be."""
-    existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
-    if _read_only(existing):
-        return problem(
-            f"{existing} lies on a disk that is mounted read-only, so that no ledger can be charged.",
-            f"Mount it writable (`findmnt -T {existing}` names it), or set FATE_DP_HOME to another disk.",
-        )
-    state = os.statvfs(existing)
-    free = state.f_bavail * state.f_frsize
-    left = f"{free / 2**20:.0f} MiB left"
-    if free < MIN_FREE_BYTES:
-        return problem(
-            f"The disk of {existing} has {left}, less than {MIN_FREE_BYTES / 2**20:.0f} MiB.",
-            f"Make room on it (`df -h {existing}`); a ledger that cannot be written refuses every release.",
-        )
-    if state.f_files and not state.f_favail:
-        return problem(
-            f"The disk of {existing} has no inode left, so that no file can be made there.",
-            f"Delete small files on it (`df -i {existing}`).",
-        )
-    if free < 10 * MIN_FREE_BYTES:
-        return warning(f"The disk of {existing} has {left}.", f"Make room on it (`df -h {existing}`).")
-    return ok(f"The disk of {existing} is writable and has {free / 2**30:.0f} GiB left.")
-
-
-def _read_only(path: Path) -> bool:
-    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-
-
 @check(PARTY, "folder")
 def private_folder(path: Path) -> Finding:
     """A folder that only its owner opens."""
@@ -323,7 +291,7 @@ def private_folder(path: Path) -> Finding:
     status = path.stat()
     to_owner = f"Run `chown -R USER {path}`, USER being who runs FATE-Flow, and the doctor as that user."
     finding = _not_private(path, status, to_owner, f"Run `chmod 700 {path}`.")
-    if finding is None and not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not _read_only(path):
+    if finding is None and not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not read_only(path):
         said = f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, with which its owner cannot use it."
         finding = problem(said, f"Run `chmod 700 {path}`.")
     return finding or ok(f"{path} is open to its owner only.")

@@ -16,6 +16,8 @@ import psutil
 
 from fate_dp.privacy.private_files import HOME_VARIABLE
 
+from ..doctor.findings import PROBLEM
+from ..doctor.limits import LIMITS
 from ..fate_patches.warm_handover import FOLDER as WARM_FOLDER
 from ..warm_start import control
 from ..warm_start.fork_server import runs
@@ -276,6 +278,7 @@ def up(
             return address_of(last)
         if last is not None and last.pid is not None:
             progress("FATE-Flow no longer answers; it is started again.")
+        check_limits(flow_home.root, progress)
         # What an earlier server left behind is ended first.
         stop_processes(flow_home.root)
         record = choose_ports(last, http_port)
@@ -305,6 +308,15 @@ def up(
         except FlowServerError as refusal:
             progress(f"Jobs that the last server left unfinished may hold its cores: {refusal}")
         return address
+
+
+def check_limits(root: Path, progress: Callable[[str], None]) -> None:
+    """Tell what this machine has too little of, and refuse to start where tasks would fail for it."""
+    for found in (each(root) for each in LIMITS):
+        if found.state == PROBLEM:
+            raise FlowServerError(f"{found.said} {found.cure}")
+        if found.cure:
+            progress(f"{found.said} {found.cure}")
 
 
 def status(home: str | os.PathLike) -> FlowStatus:

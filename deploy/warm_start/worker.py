@@ -60,7 +60,8 @@ def run(connection: socket.socket, parent: int, inheritance: Inheritance) -> NoR
         die_with(parent)
         # As in a Python process that has just started.
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(each, signal.SIG_DFL)
         peer, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         task, files = receive(connection)
         private = move_up(connection.detach())

@@ -40,7 +40,7 @@ from .console import (
 from .data import add_prep
 from .plan import add_plan
 from .report import add_attack, add_report
-from .servers import add_backup, add_board, add_doctor, add_identity, add_provider
+from .servers import add_backup, add_board, add_clean, add_doctor, add_identity, add_provider
 from .try_model import add_try
 
 AS_GIVEN = "fate_dp.as_given"
@@ -73,6 +73,7 @@ GROUPS = {
         "backup /srv/backups",
         "identity --party 9999",
         "peers --pin 10000 5f0c...",
+        "clean --older-than 90 --delete",
         "provider list",
         "board start /opt/fateboard",
     ),
@@ -176,6 +177,7 @@ def parser() -> argparse.ArgumentParser:
     add_cap(commands)
     add_backup(commands)
     add_identity(commands)
+    add_clean(commands)
     add_check(commands)
     add_report(commands)
     add_audit(commands)

@@ -206,6 +206,34 @@ def peers(options: argparse.Namespace) -> None:
         print(f"Party {number} is pinned: {key}, fingerprint {fingerprint(key)}")
 
 
+def add_clean(commands: Commands) -> None:
+    text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, killed uploads"
+    epilog = "Keys, ledgers, policies, models, uploaded tables and unfinished jobs stay."
+    command = add_command(commands, "clean", text, clean, epilog=epilog)
+    text = "by a job's number and the order of jobs, since clocks are set (30); 0: all, where nothing runs"
+    command.add_argument("--older-than", metavar="DAYS", type=float, default=30.0, help=text)
+    command.add_argument("--delete", action="store_true", help="delete it; without it, only show it")
+    add_home(command)
+
+
+def clean(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.flow.cleaning import clean_home
+    from fate_dp.deploy.flow.home import open_home
+
+    from ..jobs.text_tables import print_table, table_of_cells
+
+    home = open_home(options.home)
+    found = clean_home(home, options.older_than, options.delete)
+    if not found:
+        print(f"Nothing in {home.root} is of jobs that ended more than {options.older_than:g} days ago.")
+        return
+    cells = [
+        {"what": what, "number": f"{len(sizes):,}", "MB": f"{sum(sizes) / 1e6:,.1f}"} for what, sizes in found.items()
+    ]
+    print_table(wide_console(), "Left by ended jobs", table_of_cells(cells))
+    print("All of it is deleted." if options.delete else "Nothing was deleted; --delete does it.")
+
+
 def add_board(commands: Commands) -> None:
     kinds = add_kinds(commands, "board", "make FATE-Board draw jobs with our components, or start one", "what to do")
     command = add_command(kinds, "install", "install the component descriptions into the board's dag/ folder", install)

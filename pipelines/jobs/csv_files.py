@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gc
 import io
 import math
 import os
@@ -16,8 +17,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy
 import pandas
@@ -42,21 +44,17 @@ DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
 MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1
+TEXT = "string[pyarrow]"
+CELLS_AT_ONCE = 1_000_000
+"""Only so many cells, or one column, are Python's own strings at a time, which take three times the memory of `TEXT`."""
 
 
 @dataclass(frozen=True)
 class TableMeta:
     """What a file's columns are; every one but the id and the label is a feature. What is None is found out.
 
-    Attributes:
-        id_name: column of the match ids.
-        label_name: None for a table without labels.
-        label_type: ``int32`` for classes, ``float64`` for numbers.
-        dtype: of all features.
-        delimiter: one character.
-        least_classes: different labels that must occur; 1 for a table that is only predicted.
-        encoding: as Python names it.
-        facts: what else is known of its columns; of texts, each becomes the number of its category, from 0.
+    The ``label_type`` is ``int32`` for classes, ``float64`` for numbers, ``dtype`` that of all features. ``least_classes``
+    different labels must occur: 1 for a table that is only predicted. Texts with categories become their numbers, from 0.
     """
 
     id_name: str = "id"
@@ -98,25 +96,28 @@ class CsvTable:
 
     def write(self, path: Path) -> TableMeta:
         """Write it for FATE: UTF-8, one line a row, no quotes, a delimiter that no value contains."""
-        texts = [*self.frame.columns, *self.ids]
-        delimiter = next((each for each in DELIMITERS if not any(each in text for text in texts)), None)
+        columns = list(self.frame.columns)
+        ids = pandas.concat([self.ids, pandas.Series(columns, dtype=TEXT)])
+        delimiter = next((each for each in DELIMITERS if not ids.str.contains(each, regex=False).any()), None)
         if delimiter is None:
             raise InvalidArgument(
                 f"The ids and columns of {self.path} contain all of {' '.join(map(repr, DELIMITERS))}; rename some."
             )
-        first, *others = (self.frame[name] for name in self.frame)
-        lines = first.str.cat(others, sep=delimiter) if others else first
-        path.write_text("\n".join([delimiter.join(self.frame.columns), *lines, ""]), encoding="utf-8", newline="\n")
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{delimiter.join(columns)}\n")
+            at_once = 1 + CELLS_AT_ONCE // len(columns)
+            for first in range(0, len(self.frame), at_once):
+                rows = self.frame.iloc[first : first + at_once].to_numpy(object)
+                file.writelines(f"{delimiter.join(row)}\n" for row in rows)
         return replace(self.meta, delimiter=delimiter)
 
 
 def read_csv_file(
     path: str | os.PathLike, meta: TableMeta, tell: Callable[[str], None] = lambda told: None
 ) -> CsvTable:
-    """Read a file, whatever its encoding, separator, quotes and ends of lines; ``tell`` hears how far it is.
+    """Read a file in any usual form; raises InvalidArgument with every fault, each with its line and cure.
 
-    Raises:
-        InvalidArgument: With every fault of the file, each with its line and cure.
+    ``tell`` hears how far it is.
     """
     return _Reading(Path(path), meta, tell).table()
 
@@ -131,15 +132,14 @@ class _Reading:
         self.faults: list[str] = []
         self.notes: list[str] = []
         self.decimal_comma = False
+        self.piped: bytes | None = None
 
     def table(self) -> CsvTable:
         if self.meta.delimiter is not None and (len(self.meta.delimiter) != 1 or self.meta.delimiter in '"\r\n'):
             raise InvalidArgument.of("delimiter", self.meta.delimiter, "one character, no quote and no line break")
         if self.meta.label_name == self.meta.id_name:
             raise InvalidArgument.of("label", self.meta.label_name, "another column than the id")
-        text = self._text()
-        self.delimiter = self.meta.delimiter or self._likeliest_delimiter(text)
-        frame = self._named_columns(self._cells(text))
+        frame = self._named_columns(*self._cells())
         self._stop_if_faulty()
         numbers = dict(self._columns(frame))
         if self.decimal_comma:
@@ -147,7 +147,8 @@ class _Reading:
         self._stop_if_faulty()
         label_type = self.meta.label_type or WHOLE
         if self.meta.label_name is not None:
-            numbers[self.meta.label_name], label_type = self._labels(numbers[self.meta.label_name])
+            labels, label_type = self._labels(numbers[self.meta.label_name].astype(object))
+            numbers[self.meta.label_name] = labels.astype(TEXT)
         self._stop_if_faulty()
         found = replace(self.meta, label_type=label_type, facts=replace(self.meta.facts, units=self.units))
         table = pandas.DataFrame(numbers).reset_index(drop=True)
@@ -159,55 +160,73 @@ class _Reading:
             more = [f"and {len(self.faults) - len(shown)} more."] if len(self.faults) > len(shown) else []
             raise InvalidArgument("\n  ".join([f"The table {self.path} cannot be taken:", *shown, *more]))
 
-    def _text(self) -> str:
+    def _open(self) -> None:
+        """Find out the encoding and the delimiter."""
         try:
-            content = self.path.read_bytes()
+            if not self.path.is_file():
+                self.piped = self.path.read_bytes()
+            with self._binary() as file:
+                start = file.read(4)
         except OSError as error:
             raise InvalidArgument(f"The table {self.path} cannot be read: {error.strerror}.") from error
-        marked = next((name for mark, name in MARKS.items() if content.startswith(mark)), None)
+        marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
         given = self.meta.encoding or marked
-        for encoding in [given] if given else ENCODINGS:
+        # One Han character within a word: rather a letter of Latin-1 and the one behind it.
+        odd = re.compile("\0|[A-Za-z][\u4e00-\u9fff][A-Za-z]")
+        for self.encoding in [given] if given else ENCODINGS:
+            guessed = self.encoding == "gb18030" and given is None
             try:
-                text = content.decode(encoding)
+                if any(odd.search(line) if guessed else "\0" in line for line in self._lines()):
+                    continue
             except (ValueError, LookupError):
                 continue
-            text = text.removeprefix("\ufeff")
-            if "\0" in text:
-                continue
-            if encoding == "gb18030" and given is None and re.search(r"[A-Za-z][\u4e00-\u9fff][A-Za-z]", text):
-                # One Han character within a word: rather a letter of Latin-1 and the one behind it.
-                continue
-            if encoding not in ("utf-8", "utf-8-sig"):
-                self.notes.append(f"Read as {'GBK' if encoding == 'gb18030' else encoding}.")
-            return text
+            if self.encoding not in ("utf-8", "utf-8-sig"):
+                self.notes.append(f"Read as {'GBK' if self.encoding == 'gb18030' else self.encoding}.")
+            self.delimiter = self.meta.delimiter or self._likeliest_delimiter()
+            return
         tried = given or "UTF-8 nor GBK"
         raise InvalidArgument(f"The table {self.path} is not text in {tried}; name its encoding with --encoding.")
 
-    def _likeliest_delimiter(self, text: str) -> str:
-        header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0])
+    def _binary(self) -> BinaryIO:
+        """The file, from its beginning; what comes from a pipe cannot be read twice and is kept."""
+        return self.path.open("rb") if self.piped is None else io.BytesIO(self.piped)
+
+    def _lines(self) -> Iterator[str]:
+        """The lines of the file, whatever ends them, one at a time."""
+        with io.TextIOWrapper(self._binary(), self.encoding) as file:
+            yield file.readline().removeprefix("\ufeff")
+            yield from file
+
+    def _likeliest_delimiter(self) -> str:
+        header = re.sub(r'"[^"]*"', "", next((line for line in self._lines() if line != "\n"), ""))
         found = max(DELIMITERS, key=header.count)
         if found != DELIMITERS[0] and header.count(found):
             self.notes.append(f"Read as separated by {found!r}.")
             return found
         return DELIMITERS[0]
 
-    def _cells(self, text: str) -> pandas.DataFrame:
-        """All cells as texts; the first row is the header, the index counts lines from 1."""
-        found = list(self._rows(text))
-        begins, rows = [line for line, _ in found], [row for _, row in found]
-        width = len(rows[0])
-        wrong = next(((begin, len(row)) for begin, row in zip(begins, rows) if len(row) != width), None)
-        if wrong is not None:
-            cure = f"quote a value that contains {self.delimiter!r}, and leave one that is missing empty"
-            raise InvalidArgument(
-                f"The table {self.path} cannot be taken: line {wrong[0]} has {wrong[1]} values, the header {width}; {cure}."
-            )
-        return pandas.DataFrame(rows, index=begins)
+    def _cells(self) -> tuple[list[str], pandas.DataFrame]:
+        """The header, and all cells below it as texts; the index counts lines from 1."""
+        rows = self.rows()
+        _, header = next(rows)
+        at_once = 1 + CELLS_AT_ONCE // len(header)
+        blocks = [pandas.DataFrame(columns=range(len(header)), dtype=TEXT)]
+        while block := dict(islice(rows, at_once)):
+            wrong = next(((line, len(row)) for line, row in block.items() if len(row) != len(header)), None)
+            if wrong is not None:
+                cure = f"quote a value that contains {self.delimiter!r}, and leave one that is missing empty"
+                raise InvalidArgument(
+                    f"The table {self.path} cannot be taken: line {wrong[0]} has {wrong[1]} values, the header {len(header)}; "
+                    f"{cure}."
+                )
+            blocks.append(pandas.DataFrame(list(block.values()), index=list(block), dtype=TEXT))
+        return header, pandas.concat(blocks[1:] or blocks)
 
-    def _rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line, its cells) of every row that is not blank; the first one is the header."""
-        line, is_empty, plain = 1, True, text.replace("\r\n", "\n").replace("\r", "\n")
-        reader = csv.reader(io.StringIO(plain), delimiter=self.delimiter, skipinitialspace=True)
+        self._open()
+        line, is_empty = 1, True
+        reader = csv.reader(self._lines(), delimiter=self.delimiter, skipinitialspace=True)
         try:
             for row in reader:
                 if any(map(str.strip, row)):
@@ -215,15 +234,15 @@ class _Reading:
                     yield line, row
                 line = reader.line_num + 1
                 if reader.line_num % LINES_BETWEEN_NEWS == 0:
-                    self.tell(f"{reader.line_num} of {plain.count(chr(10))} lines")
+                    self.tell(f"{reader.line_num} lines")
         except csv.Error as error:
             raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
         if is_empty:
             raise InvalidArgument(f"The table {self.path} is empty.")
 
-    def _named_columns(self, cells: pandas.DataFrame) -> pandas.DataFrame:
-        names = [name.strip() for name in cells.iloc[0]]
-        frame = cells.iloc[1:].set_axis(names, axis=1)
+    def _named_columns(self, header: list[str], cells: pandas.DataFrame) -> pandas.DataFrame:
+        names = [name.strip() for name in header]
+        frame = cells.set_axis(names, axis=1)
         kept = []
         for place, name in enumerate(names):
             nameless = name in ("", "Unnamed: 0") and name != self.meta.id_name
@@ -270,15 +289,19 @@ class _Reading:
         return True
 
     def _columns(self, frame: pandas.DataFrame) -> Iterator[tuple[str, pandas.Series]]:
-        for done, name in enumerate(frame.columns):
-            self.tell(f"{done} of {len(frame.columns)} columns of {len(frame)} rows")
-            values = frame[name].str.strip()
+        for at, name in enumerate(frame.columns):
+            self.tell(f"{at} of {len(frame.columns)} columns of {len(frame)} rows")
+            if at % max(1, CELLS_AT_ONCE // len(frame)) == 0:
+                gc.collect()  # pandas keeps a column and its accessor `str` in a circle.
+            written = frame[name].astype(object)
+            values = written.str.strip()
             if name == self.meta.id_name:
-                yield name, self._ids(values, frame[name])
+                found = self._ids(values, written)
             elif name in self.meta.facts.categories:
-                yield name, self._categories(values)
+                found = self._categories(values)
             else:
-                yield name, self._compared_with_facts(self._numbers(values))
+                found = self._compared_with_facts(self._numbers(values))
+            yield name, frame[name] if found.equals(written) else found.astype(TEXT)
 
     def _compared_with_facts(self, numbers: pandas.Series) -> pandas.Series:
         """Say how many values are special, and where most lie outside the column's range, which a wrong unit would do."""
@@ -300,7 +323,7 @@ class _Reading:
 
     def _refuse_dotted_thousands(self, frame: pandas.DataFrame) -> None:
         for name in frame.columns.drop(self.meta.id_name):
-            written = frame[name].str.strip()
+            written = frame[name].astype(object).str.strip()
             dotted = written.str.fullmatch(DOTTED_THOUSANDS)
             if dotted.any() and name not in self.meta.facts.categories:
                 line = dotted.idxmax()
@@ -435,8 +458,5 @@ def _not_numbers(values: pandas.Series) -> pandas.Series:
 
 def columns_of(path: str | os.PathLike, meta: TableMeta) -> list[str]:
     """The names of a file's columns, whatever its cells hold."""
-    reading = _Reading(Path(path), meta)
-    text = reading._text()
-    reading.delimiter = meta.delimiter or reading._likeliest_delimiter(text)
-    _, header = next(reading._rows(text))
+    _, header = next(_Reading(Path(path), meta).rows())
     return [name.strip() for name in header]

@@ -17,11 +17,17 @@ from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.home import open_home
 from fate_dp.deploy.flow.programs import FlowServerError, wait_until
 from fate_dp.deploy.flow.server import down, processes_of, processes_where, state_of, status, up
+from fate_dp.pipelines.cli.main import main
+from fate_dp.pipelines.clients import DPHeteroLR
 from fate_dp.pipelines.jobs import tasks
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, resolve_flow
 from fate_dp.pipelines.jobs.job import JobFailed, NoOutput, run_job, task_metrics, task_output_data, task_output_model
+from fate_dp.pipelines.jobs.party_ledgers import all_ledgers
+from fate_dp.pipelines.jobs.ready import prediction_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
 from fate_dp.privacy.validation import InvalidArgument
+
+from .loans import PARTIES, QUICK, flipped_pipeline, loans, tables, upload
 
 pytestmark = pytest.mark.end_to_end
 
@@ -111,6 +117,31 @@ def test_two_ups_at_once_start_one_server(own_home):
         each for each in processes_of(open_home(own_home).root) if "fate_dp.deploy.flow.process" in each.cmdline()
     ]
     assert len(servers) == 1
+
+
+def test_what_is_cleaned_away_is_missed_by_no_model_and_no_ledger(own_home, tmp_path, capsys):
+    """A training, `fate-dp clean --older-than 0 --delete`, and a prediction with what was deployed."""
+    address, ledgers = up(own_home), open_home(own_home).parties
+    guest, host = loans()
+    for name, table in (("guest", guest.iloc[:110]), ("guest_new", guest.iloc[110:]), ("host", host)):
+        upload(address, own_home, tmp_path, name, table)
+    pipeline, flip = flipped_pipeline()
+    trained = DPHeteroLR("dp_hetero_lr_0", train_data=flip.outputs["output_data"], **QUICK)
+    job = run_job(pipeline.add_tasks([trained]), address, home=own_home).job_id
+    spent = all_ledgers(ledgers, 1e-6)
+    assert main(["clean", "--home", str(own_home), "--older-than", "0", "--delete"]) == 0
+    assert "tables of tasks" in capsys.readouterr().out
+    assert not [path for path in own_home.rglob(f"*{job}*") if path.parent.name != "model"]
+    with pytest.raises(NoOutput):
+        task_output_data(address, job, "guest", PARTIES.guest, "label_flip_0")
+    assert all_ledgers(ledgers, 1e-6) == spent
+    assert main(["clean", "--home", str(own_home), "--older-than", "0"]) == 0
+    assert "Nothing in" in capsys.readouterr().out
+    predicting = prediction_pipeline(pipeline, PARTIES, tables("guest_new", "host"))
+    scored = run_job(predicting, address, home=own_home).job_id
+    found = task_output_data(address, scored, "guest", PARTIES.guest, "dp_hetero_lr_0")["test_output_data"]
+    assert set(found["id"]) == set(guest["id"].iloc[110:])
+    assert task_output_model(address, job, "guest", PARTIES.guest, "dp_hetero_lr_0")["output_model"]
 
 
 def test_nobody_answers(foreign_server, tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 from fate_dp.deploy.fate_patches import warm_handover
 from fate_dp.deploy.warm_start import control
-from tests.fork_servers import end, lives, make_place, number_in, serving, wait_until
+from tests.fork_servers import SERVER, end, lives, make_place, number_in, serving, wait_until
 
 HELLO = "print('hello')"
 
@@ -363,6 +363,23 @@ def test_too_little_memory_for_all_parties_of_the_machine(place):
         assert server.wait(timeout=300) == 0
     assert "for each of 1000000 servers on this machine" in place.state().sentence
     assert place.run_task(HELLO).stdout == "hello\n"
+
+
+def test_a_fork_server_that_is_ended_takes_its_modules_temporary_folders_along(place, tmp_path):
+    """As `down` ends it, be it while it still imports."""
+    kept = f"import tempfile\nheld = tempfile.TemporaryDirectory(dir={str(tmp_path)!r}, prefix='torch-')"
+    with serving(place, change=kept) as server:
+        assert place.run_task(HELLO).stdout == "hello\n" and len(list(tmp_path.glob("torch-*"))) == 1
+        server.terminate()
+        server.wait(timeout=300)
+    assert list(tmp_path.glob("torch-*")) == []
+    slow = "import time\npreload.own_components = lambda: time.sleep(600)"
+    program = SERVER.format(modules=(), change=f"{kept}\n{slow}")
+    importing = subprocess.Popen([sys.executable, "-c", program, str(place.folder), "ab"], env=place.variables())
+    wait_until((place.folder / "state.ab").exists)
+    importing.terminate()
+    importing.wait(timeout=300)
+    assert list(tmp_path.glob("torch-*")) == []
 
 
 def test_where_no_process_can_be_forked_the_task_starts_cold(place):

@@ -19,12 +19,13 @@ from doctor_examples import (
     with_versions,
 )
 
-from fate_dp.deploy.doctor import flow_checks, gathering, own_checks
+from fate_dp.deploy.doctor import flow_checks, gathering, limits, own_checks
 from fate_dp.deploy.doctor.examination import findings, has_problem, parties_of
 from fate_dp.deploy.doctor.findings import Finding
 from fate_dp.deploy.doctor.gathering import Listener, Provider
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.deploy.flow.server import FATE_PATCHES, FOREIGN, REFUSES, SILENT
+from fate_dp.deploy.flow.programs import FlowServerError
+from fate_dp.deploy.flow.server import FATE_PATCHES, FOREIGN, REFUSES, SILENT, check_limits, up
 from fate_dp.deploy.flow.unfinished import UnfinishedJob
 from fate_dp.pipelines.cli.servers import print_findings
 
@@ -534,6 +535,37 @@ def test_a_disk_that_takes_no_ledger(state, said, cure, sound, monkeypatch):
     monkeypatch.setattr(own_checks.os, "statvfs", lambda path: SimpleNamespace(**{**healthy, **state}))
     found = alarms(sound)
     assert list(found) == ["disk"] and said in found["disk"].said and cure in found["disk"].cure
+
+
+def few_open_files(monkeypatch):
+    monkeypatch.setattr(limits.resource, "getrlimit", lambda kind: (64, 4096))
+
+
+def little_memory(monkeypatch):
+    monkeypatch.setattr(limits, "available_memory", lambda: 400_000_000)
+
+
+@pytest.mark.parametrize(
+    "change, check, said, cure",
+    [
+        (few_open_files, "open files", "may open 64 files, fewer than the 256", "`ulimit -n 1024`"),
+        (little_memory, "memory", "400 MB of memory are available, less than 1,000 MB", "ps aux"),
+    ],
+)
+def test_limits_below_what_tasks_need_are_told_by_the_doctor_and_before_a_server_starts(
+    change, check, said, cure, sound, monkeypatch, tmp_path
+):
+    change(monkeypatch)
+    found = alarms(sound)
+    assert list(found) == [check] and said in found[check].said and cure in found[check].cure
+    told = []
+    if found[check].state == "warning":
+        check_limits(tmp_path, told.append)
+    else:
+        with pytest.raises(FlowServerError) as refusal:
+            up(tmp_path / "home")
+        told.append(str(refusal.value))
+    assert said in told[0] and cure in told[0]
 
 
 def test_a_ledger_that_a_job_writes_is_looked_at_later(sound, monkeypatch):
