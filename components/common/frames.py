@@ -221,26 +221,30 @@ ANY_UNIT = 2.0**100
 """The scale of `check_features` where columns may be in any unit: sums of their squares stay finite."""
 
 
-def check_guest_table(frame: DataFrame) -> None:
+def check_guest_table(frame: DataFrame, binned: bool = False) -> None:
     """What the guest must bring to any task on labels: rows, a label column, sound features."""
     require_rows(frame)
     if frame.schema.label_name is None:
         raise Refusal("The guest's table has no label column; upload it with label_name set.")
     if label_blocks(frame).mapValues(lambda labels: bool(np.isnan(labels).any())).reduce(operator.or_):
         raise ValueError("A label is missing. Every record of the guest needs one.")
-    check_training_table(frame)
+    check_training_table(frame, binned)
 
 
-def check_host_table(frame: DataFrame) -> None:
+def check_host_table(frame: DataFrame, binned: bool = False) -> None:
     """What a host must bring: rows, no label column, sound features."""
     refuse_label(frame)
-    check_training_table(frame)
+    check_training_table(frame, binned)
 
 
-def check_training_table(frame: DataFrame) -> None:
-    """What training needs of the table of any party."""
+def check_training_table(frame: DataFrame, binned: bool = False) -> None:
+    """What training needs of the table of any party; where it is ``binned`` before, any numbers and missing values will do."""
     refuse_weights(frame)
     require_distinct_ids(frame)
+    if binned:
+        feature_names(frame)
+        require_numeric(frame)
+        return
     low, high = check_features(frame, scale=ANY_UNIT)
     for name, smallest, largest in zip(frame.schema.columns, low, high):
         if smallest == largest:
@@ -389,18 +393,22 @@ def scored_by_one(of_one: np.ndarray, threshold: float) -> tuple[list, list, lis
 
 
 def pass_through(
-    ctx: Context, input_data: TableInput, output_data: TableOutput, facts: Callable[[Any], Document] = lambda frame: {}
+    ctx: Context,
+    input_data: TableInput,
+    output_data: TableOutput,
+    facts: Callable[[Any], Document] = lambda frame: {},
+    binned: bool = False,
 ) -> None:
     """A host's part of a task on the guest's labels: it joins the preflight, so that it learns of a refusal.
 
     It checks what a later training would refuse, before the guest spends anything, and writes the table unchanged.
-    ``facts`` of the table are what the guest is to know.
+    ``facts`` of the table are what the guest is to know, ``binned`` as of `check_training_table`.
     """
     check_roles(ctx, arbiter=False)
     frame = input_data.read()
 
     def check() -> Document:
-        check_host_table(frame)
+        check_host_table(frame, binned)
         return facts(frame)
 
     agree(ctx, check)

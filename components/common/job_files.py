@@ -47,19 +47,26 @@ class JobPlan:
 
     def receivers(self, source: str) -> list[tuple[str, str]]:
         """(task, data input) of everything that data of ``source`` flow into, however far."""
-        found, reached = [], [source]
+        found: list[tuple[str, str]] = []
+        reached = [source]
         for producer in reached:
-            for name, task in self.dag["tasks"].items():
-                keys = [key for key, given in inputs(task).items() if producer in dict(sources(given))]
-                found += [(name, key) for key in keys]
-                if keys and name not in reached:
-                    reached.append(name)
+            read = self.readers(producer)
+            found += read
+            reached += [name for name in dict(read) if name not in reached]
         return found
+
+    def readers(self, source: str) -> list[tuple[str, str]]:
+        """(task, data input) of everything that reads data of ``source``, with no task between them."""
+        return [
+            (name, key)
+            for name, task in self.dag["tasks"].items()
+            for key, given in inputs(task).items()
+            if source in dict(sources(given))
+        ]
 
     def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
         """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
-        given = inputs(self.dag["tasks"][name])
-        return any(source in dict(sources(channels)) for key, channels in given.items() if key in keys)
+        return any((name, key) in self.readers(source) for key in keys)
 
     def has_input(self, name: str, key: str) -> bool:
         return bool(inputs(self.dag["tasks"][name]).get(key))

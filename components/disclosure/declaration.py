@@ -36,6 +36,7 @@ SHUFFLER = "shuffler"
 MODEL = "model"
 STAGES = ("train", "predict", "cross_validation", "default")
 RECORDS = "records"
+REFUSED, BINNED, PASSED = MISSING = ("refused", "binned", "passed")
 INPUT, TRUE, FLIPPED, NO_LABELS = CARRIED = ("input", "true", "flipped", "none")
 ANYTHING = object()
 """The value of a setting that nobody can tell: every condition on it holds."""
@@ -123,6 +124,8 @@ class ComponentDisclosure:
             on its own id and the ids of other parties, as behind psi: a person who leaves one party's table leaves all of them,
             which is the one record less that add-or-remove means.
         known: settings, as in ``when``, for which all this holds; with others the component runs what nobody here has read.
+        missing: what becomes of missing values and of constant columns, in the tables that it trains on: a task that finds one
+            fails, or they get bins of their own, or are passed on as they are.
         from_start: settings that count from the first step of a model, and may be used up where a training goes on.
     """
 
@@ -135,6 +138,7 @@ class ComponentDisclosure:
     known: Mapping[str, Any] = field(default_factory=dict)
     apart: tuple[Apart, ...] = ()
     from_start: tuple[str, ...] = ()
+    missing: str = REFUSED
 
 
 RULES = declared.Rules(
@@ -150,6 +154,7 @@ RULES = declared.Rules(
         "stages": STAGES,
         "labels": CARRIED,
         "reads": (RECORDS, LABELS),
+        "missing": MISSING,
     },
     may_be_empty=("settings", "outputs", "rows", "shows"),
 )

@@ -21,6 +21,7 @@ from ..common.frames import DataFrame
 from ..common.job_files import JobPlan, PlannedTask
 from ..common.preflight import Refusal
 from ..common.vocabulary import NONE
+from ..disclosure.declaration import BINNED, PASSED, disclosure_of
 from ..dp_hetero_lr.planned import PlannedTraining
 from ..protocols.training_terms import BINARY
 
@@ -64,6 +65,18 @@ def check_plan(plan: JobPlan, flip: str) -> None:
         if two.get(task.component, False):
             told = f"{task.component} works on two classes, but the flips have the classes {list(classes)}."
             raise InvalidArgument(_told(task, told))
+
+
+def are_binned(plan: JobPlan, flip: str) -> bool:
+    """Whether all that reads the flips takes missing values and constant columns, and nothing else gets to see any.
+
+    So each component says of itself, in its guarantee.yaml.
+    """
+    readers = dict(plan.readers(flip))
+    how = {name: declared.missing for name in readers if (declared := disclosure_of(plan.task(name).component))}
+    return bool(readers) and all(
+        how.get(name) == BINNED or (how.get(name) == PASSED and are_binned(plan, name)) for name in readers
+    )
 
 
 def asks_hosts(plan: JobPlan, flip: str) -> bool:

@@ -4,11 +4,11 @@ from fate.components.core import GUEST, HOST, Role, cpn
 
 from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.kinds import Flag, Messages
+from ..common.wire.kinds import Flag, Messages, Tuple
 from ..protocols.messages import AGREEMENT
 from .settings import Settings
 
-MESSAGES: Messages = {**AGREEMENT, "asks": Flag()}
+MESSAGES: Messages = {**AGREEMENT, "asks": Tuple((Flag(), Flag()))}
 
 
 @cpn.component(roles=[GUEST, HOST], provider="fate")

@@ -30,7 +30,7 @@ from ..common.row_origin import refuse_mixed_rows
 from ..disclosure.tracing import trace
 from ..disclosure.verdicts import enforce, refusal_for_labels
 from ..dp_hetero_lr.planned import host_facts
-from .chain import asks_hosts, check_plan, check_tables
+from .chain import are_binned, asks_hosts, check_plan, check_tables
 from .settings import Settings
 
 REFUSAL = "The cap that this party's operator set for these labels does not allow these flips."
@@ -124,6 +124,7 @@ class LabelFlipGuestPreflight(Preflight):
     frame: DataFrame
     planned: tuple[JobPlan, str] | None
     asks: bool
+    binned: bool
     known: JobPlan | None
     flipped: Table = field(init=False)
     release: Any = field(init=False)
@@ -136,7 +137,7 @@ class LabelFlipGuestPreflight(Preflight):
             self.draw = NoisyNumbers(piecewise_law(settings.epsilon, settings.bounds, settings.bins))
 
     def check(self) -> Document:
-        frames.check_guest_table(self.frame)
+        frames.check_guest_table(self.frame, self.binned)
         refuse_mixed_rows(labels_alone=True)
         # Synthetic rows show by features and number which true class they were made in, whatever is flipped.
         if charges.has_synthetic_rows(self.frame):
@@ -192,11 +193,11 @@ def flip(
     check_roles(ctx, arbiter=False)
     frame, plan = input_data.read(), None if job is None else job.plan()
     planned = (plan, job.task) if job and plan else None
-    asks = planned is not None and asks_hosts(*planned)
+    asks, binned = (asks_hosts(*planned), are_binned(*planned)) if planned else (False, False)
     for party in others(ctx):
-        party.put("asks", asks)
+        party.put("asks", (asks, binned))
     known = None if job is None else plan or job.so_far()
-    checks = LabelFlipGuestPreflight(ctx, settings, frame, planned, asks, known)
+    checks = LabelFlipGuestPreflight(ctx, settings, frame, planned, asks, binned, known)
     checks.agree()
     output_data.write(frames.replace_labels(frame, checks.flipped, soft=settings.bounds is not None))
     checks.home.ledger.mark_released(checks.release.release_id)
@@ -214,8 +215,10 @@ def flip(
 def pass_on(ctx: Context, input_data: TableInput, output_data: TableOutput) -> None:
     """A host tells the guest whether a training on the flips could go on, and passes its table on.
 
-    The facts are those that dp_hetero_lr would tell the guest in its first message, if it asks.
+    The guest says whether the flips are binned first, so that both let the same columns through. The facts are those that dp_hetero_lr would tell the guest in its first message, if it asks.
     """
     check_roles(ctx, arbiter=False)
-    home, job, asked = charges.home_of(ctx), charges.job_of(ctx), ctx.guest.get("asks")
-    frames.pass_through(ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {})
+    home, job, (asked, binned) = charges.home_of(ctx), charges.job_of(ctx), ctx.guest.get("asks")
+    frames.pass_through(
+        ctx, input_data, output_data, lambda frame: host_facts(home, job, frame) if asked else {}, binned
+    )

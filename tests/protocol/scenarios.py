@@ -241,14 +241,17 @@ def features_of(table) -> np.ndarray:
 class KnownJob:
     """In place of `JobFiles`: label_flip with parameters of its own, then a training with these parameters.
 
-    `beside` is a component that reads the labels as they were before.
+    `beside` is a component that reads the labels as they were before, `besides` one that reads the flips, too; `through` and
+    `then` stand between the two tasks.
     """
 
     parameters: dict
     stage: str = "train"
     arbiters: int = 1
     through: str | None = None
+    then: str | None = None
     beside: str | None = None
+    besides: str | None = None
     task: str = "flip"
     flip: dict = field(default_factory=dict)
 
@@ -272,11 +275,17 @@ def dag_of(job, flip=MappingProxyType({})) -> dict:
             "component_ref": "dp_hetero_lr",
             "parameters": job.parameters,
             "stage": job.stage,
-            "inputs": after(job.through or job.task, "cv_data" if job.stage == "cross_validation" else "train_data"),
+            "inputs": after(
+                job.then or job.through or job.task, "cv_data" if job.stage == "cross_validation" else "train_data"
+            ),
         },
     }
     if job.through is not None:
         tasks[job.through] = {"component_ref": job.through, "inputs": after(job.task, "input_data")}
+    if job.then is not None:
+        tasks[job.then] = {"component_ref": job.then, "inputs": after(job.through, "train_data")}
+    if job.besides is not None:
+        tasks["besides"] = {"component_ref": job.besides, "inputs": after(job.task, "train_data"), "stage": "train"}
     if job.beside is not None:
         tasks[job.beside] = {"component_ref": job.beside}
     return {"parties": [{"role": role, "party_id": ids} for role, ids in roles.items() if ids], "tasks": tasks}

@@ -215,6 +215,20 @@ POSSIBLE = {
 }
 
 
+MISSING = {
+    GUEST: TABLES[GUEST].assign(x0=TABLES[GUEST]["x0"].where(TABLES[GUEST].index != 3, np.nan), x1=1.0),
+    HOST: TABLES[HOST].assign(**dict(zip(TABLES[HOST].columns[2:], (np.nan, 1.0)))),
+}
+BINNED = {
+    "binned": KnownJob({}, through="dp_binning"),
+    "split, then binned": KnownJob({}, through="keyed_split", then="dp_binning"),
+}
+NOT_BINNED = {
+    "trained on": KnownJob({}),
+    "scaled": KnownJob({}, through="feature_scale"),
+    "binned, and trained on beside": KnownJob({}, through="dp_binning", besides="dp_hetero_lr"),
+    "split, and trained on": KnownJob({}, through="keyed_split"),
+}
 LEAKING = KnownJob({}, beside="hetero_feature_binning")
 
 
@@ -235,6 +249,7 @@ def runs(tmp_path_factory):
     }
     scenarios |= {f"impossible: {name}": on(tables, job=job) for name, (tables, job, _) in IMPOSSIBLE.items()}
     scenarios |= {name: on(tables, job=job) for name, (tables, job) in POSSIBLE.items()}
+    scenarios |= {f"missing: {name}": on(MISSING, job=job) for name, job in {**BINNED, **NOT_BINNED}.items()}
     return play(scenarios, tmp_path_factory.mktemp("homes"), PAIR)
 
 
@@ -261,6 +276,25 @@ def test_the_operator_can_let_such_a_job_run(runs):
 def test_flips_that_a_training_can_use_are_released(runs, name):
     assert {outcome.error for outcome in runs[name].values()} == {None}
     assert runs[name][GUEST].ledger["spent"] == 1.0
+
+
+@pytest.mark.parametrize("name", BINNED)
+def test_missing_and_constant_columns_come_through_where_all_that_reads_the_flips_bins_them(runs, name):
+    outcomes = runs[f"missing: {name}"]
+    assert {outcome.error for outcome in outcomes.values()} == {None}
+    assert outcomes[HOST].received[0][1:] == ("asks", (False, True))
+    for party, table in MISSING.items():
+        written = outcomes[party].value["table"].set_index("id")
+        given = table.set_index("id").loc[written.index][list(written)].drop(columns="y", errors="ignore")
+        pd.testing.assert_frame_equal(written[list(given)], given, check_dtype=False)
+    assert outcomes[GUEST].ledger["spent"] == 1.0
+
+
+@pytest.mark.parametrize("name", NOT_BINNED)
+def test_they_are_refused_before_any_charge_where_something_else_reads_the_flips(runs, name):
+    outcomes = runs[f"missing: {name}"]
+    assert_refused(outcomes, "")
+    assert outcomes[GUEST].ledger["entries"] == []
 
 
 def test_the_guest_is_told_facts_about_the_hosts_whole_table_alone(runs):
@@ -321,7 +355,7 @@ def test_the_host_passes_its_table_through(runs):
 
 def test_the_host_is_told_nothing_but_the_verdict(runs):
     assert [(name, value) for _, name, value in runs["first"][HOST].received] == [
-        ("asks", False),
+        ("asks", (False, False)),
         ("verdict", {"problem": None, "terms": {}}),
     ]
 
