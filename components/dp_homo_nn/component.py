@@ -1,14 +1,11 @@
 """FATE entry point of ``dp_homo_nn``: horizontal training with record-level or client-level differential privacy."""
 
-from typing import Any
-
 from fate.components.core import ARBITER, GUEST, HOST, Role, cpn
 
-from ..common.entry_point import party_stage
 from ..common.federation import Context
-from ..common.wire.channel import with_plain_messages
 from ..common.wire.kinds import Array, Float, Int, List, Messages, Record, Text, optional
 from ..protocols.messages import AGREEMENT, MANY, NOISY_ROUNDS
+from ..protocols.noisy_rounds.stages import add_stages
 from .settings import TrainSettings
 
 WEIGHTS = Array(("float64", "float32"))
@@ -33,35 +30,4 @@ def dp_homo_nn(ctx: Context, role: Role) -> None:
     """Stages train and predict."""
 
 
-@dp_homo_nn.train()
-@party_stage(MESSAGES, unmade={"given": TrainSettings})
-def train(
-    ctx: Context,
-    role: Role,
-    train_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
-    given: dict[str, Any],
-    train_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
-    output_model: cpn.json_model_output(roles=[GUEST, HOST, ARBITER]),
-) -> None:
-    from .train import train_party
-
-    document, scored = train_party(ctx, given, None if train_data is None else train_data.read())
-    output_model.write(document, metadata={})
-    if scored is not None:
-        train_output_data.write(scored)
-
-
-@dp_homo_nn.predict()
-@with_plain_messages(MESSAGES)
-def predict(
-    ctx: Context,
-    role: Role,
-    test_data: cpn.dataframe_input(roles=[GUEST, HOST], optional=True),
-    input_model: cpn.json_model_input(roles=[GUEST, HOST]),
-    test_output_data: cpn.dataframe_output(roles=[GUEST, HOST]),
-) -> None:
-    from .model import predict_party
-
-    # Every party scores its own rows with a model that all data parties hold; nobody needs another one's help.
-    if test_data is not None and not role.is_arbiter:
-        test_output_data.write(predict_party(ctx, input_model.read(), test_data.read()))
+add_stages(dp_homo_nn, MESSAGES, TrainSettings)

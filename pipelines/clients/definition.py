@@ -25,10 +25,11 @@ from fate_dp.privacy.declared import YamlReader, plain
 class DeclaredTask(Component):
     """A task of a component: takes the parameters that the component's settings declare, and refuses what it refuses.
 
-        class Smote(DeclaredTask, component="smote", declares=(Settings,)):
+        class Smote(DeclaredTask, component="smote"):
 
-    Inputs are those of the component's YAML. A parameter may be left out, or be None, where it has a
-    default or is given for each party: ``task.hosts[0].task_parameters(epsilon=1.0)``.
+    The component's ``Settings`` declare them, or the classes that ``declares`` names. Inputs are those of the component's
+    YAML. A parameter may be left out, or be None, where it has a default or is given for each party:
+    ``task.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
     declarations: ClassVar[tuple[type, ...]] = ()
@@ -41,8 +42,8 @@ class DeclaredTask(Component):
             return
         # Absolute, since fate_client would look for a relative path inside itself.
         cls.yaml_define_path = str(Path(__file__).parent / f"{component}.yaml")
-        cls.declarations = declares
-        cls.parameters = reduce(or_, (dict(parameters_of(each)) for each in declares))
+        cls.declarations = declares or (import_module(f"fate_dp.components.{component}.settings").Settings,)
+        cls.parameters = reduce(or_, (dict(parameters_of(each)) for each in cls.declarations))
         artifacts = described(component)["input_artifacts"].values()
         cls.inputs = tuple(name for kind in artifacts for name in kind or ())
         cls.__signature__ = _signature(cls)
@@ -96,10 +97,7 @@ def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
 def _derived(component: str, module: str) -> type[DeclaredTask]:
     members = {"__doc__": described(component)["description"], "__module__": module}
     name = "".join(word.capitalize() for word in component.split("_"))
-    declares = (import_module(f"fate_dp.components.{component}.settings").Settings,)
-    return new_class(
-        name, (DeclaredTask,), {"component": component, "declares": declares}, lambda to: to.update(members)
-    )
+    return new_class(name, (DeclaredTask,), {"component": component}, lambda to: to.update(members))
 
 
 @cache

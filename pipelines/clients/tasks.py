@@ -7,23 +7,17 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from fate_dp.components.align.settings import Settings as AlignSettings
-from fate_dp.components.dp_binning.settings import Settings as BinningSettings
 from fate_dp.components.dp_hetero_lr import settings as hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH
 from fate_dp.components.dp_homo_gbdt import settings as homo_gbdt
 from fate_dp.components.dp_homo_nn import settings as homo_nn
 from fate_dp.components.dp_scorecard import settings as scorecard
-from fate_dp.components.flipback.settings import Settings as FlipbackSettings
-from fate_dp.components.label_flip.settings import Settings as LabelFlipSettings
 from fate_dp.components.share_lr import settings as share_lr
-from fate_dp.components.shuffler.settings import Settings as ShufflerSettings
-from fate_dp.components.smote.settings import Settings as SmoteSettings
 
 from .definition import DeclaredTask, is_given
 
 
-class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSettings,)):
+class LabelFlip(DeclaredTask, component="label_flip"):
     """Randomised response on the guest's labels, or unbiased noise on numbers, once per record and epsilon.
 
     ``label_source`` is the unit of the budget in the guest's ledger. With ``bounds`` labels become noisy, and unbiased, so
@@ -31,7 +25,7 @@ class LabelFlip(DeclaredTask, component="label_flip", declares=(LabelFlipSetting
     """
 
 
-class DPBinning(DeclaredTask, component="dp_binning", declares=(BinningSettings,)):
+class DPBinning(DeclaredTask, component="dp_binning"):
     """The number of a bin in the place of every value, with WOE and IV of each party's columns from private counts.
 
     A rule is ``{"cuts": [30, 60]}``, ``{"categories": [1, 2]}``, ``{"range": [0, 10], "bins": 5}``, or with
@@ -109,7 +103,7 @@ class DPScorecard(
     """
 
 
-class Flipback(DeclaredTask, component="flipback", declares=(FlipbackSettings,)):
+class Flipback(DeclaredTask, component="flipback"):
     """Better labels for a second training, from ``scores``, the train_output_data of a first one. Costs no epsilon."""
 
 
@@ -140,7 +134,7 @@ class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt", declares=(homo_gbdt.Tra
         return {homo_gbdt.TrainSettings: homo_gbdt.given_settings(asked)} if asked else {}
 
 
-class Align(DeclaredTask, component="align", declares=(AlignSettings,)):
+class Align(DeclaredTask, component="align"):
     """The records of the guest and one host, joined by match id as additive shares; nobody learns which ids matched.
 
     Values are fixed-point numbers below 16: standardise features before. The table of shares is for ``share_lr``.
@@ -157,7 +151,7 @@ class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.ShareSettin
     """
 
 
-class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,)):
+class Shuffler(DeclaredTask, component="shuffler"):
     """Private mean, histogram and frequency of columns over the records of all parties, in the shuffle model.
 
     The guest and all hosts but one bring tables with the same columns; the host named ``shuffler`` brings none, and the
@@ -170,7 +164,7 @@ class Shuffler(DeclaredTask, component="shuffler", declares=(ShufflerSettings,))
     """
 
 
-class Smote(DeclaredTask, component="smote", declares=(SmoteSettings,)):
+class Smote(DeclaredTask, component="smote"):
     """Over-sampling of each party's own training rows; what is computed from them protects no record.
 
     For the stage train only: a deployed pipeline leaves it out, and `run_job` refuses to split or test on its output.

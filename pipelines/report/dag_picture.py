@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from .page import render
+
 BOX_WIDTH, BOX_HEIGHT = 176, 62
 LANE = 18
 """Width of a line that passes a layer."""
@@ -42,6 +44,10 @@ class Place:
     @property
     def width(self) -> int:
         return BOX_WIDTH if self.name else LANE
+
+    @property
+    def top(self) -> int:
+        return MARGIN + self.layer * (BOX_HEIGHT + LAYER_GAP)
 
 
 @dataclass
@@ -107,59 +113,6 @@ def _width_of(layer: Sequence[Place]) -> int:
 
 def dag_svg(boxes: Sequence[Box], reads: Mapping[str, Sequence[str]], description: str) -> Markup:
     """The picture; ``boxes`` and ``reads`` name the same tasks, each after those that it reads. All text in it is escaped."""
-    layout = Layout(reads)
-    middles = layout.middles()
     by_name = {box.name: box for box in boxes}
-    lines = [
-        _line(middles, above, place) for layer in layout.layers for place in layer for above in layout.before[place]
-    ]
-    drawn = [
-        _box(by_name[place.name], middles[place], _top(place))
-        for layer in layout.layers
-        for place in layer
-        if place.name
-    ]
-    return Markup(
-        '<svg role="img" aria-label="{told}" class="dag" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'xmlns="http://www.w3.org/2000/svg"><defs><marker id="dag-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="currentColor"/></marker></defs>{lines}{boxes}</svg>'
-    ).format(
-        told=description,
-        width=layout.width,
-        height=layout.height,
-        lines=Markup("").join(lines),
-        boxes=Markup("").join(drawn),
-    )
-
-
-def _top(place: Place) -> int:
-    return MARGIN + place.layer * (BOX_HEIGHT + LAYER_GAP)
-
-
-def _line(middles: Mapping[Place, float], above: Place, below: Place) -> Markup:
-    """A line from a box, or from the way above, to a box or the way below, through the layer of a way."""
-    x, y = middles[above], _top(above) + BOX_HEIGHT
-    to_x, to_y = middles[below], _top(below)
-    bend = (to_y - y) / 2
-    path = f"M{x:.1f} {y} C{x:.1f} {y + bend:.1f} {to_x:.1f} {to_y - bend:.1f} {to_x:.1f} {to_y}"
-    if below.name:
-        return Markup('<path class="edge" d="{}" marker-end="url(#dag-tip)"/>').format(path)
-    return Markup('<path class="edge" d="{} V{}"/>').format(path, to_y + BOX_HEIGHT)
-
-
-def _box(box: Box, middle: float, top: int) -> Markup:
-    left = middle - BOX_WIDTH / 2
-    texts = [
-        Markup('<text class="{}" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-            "name" if number == 0 else "more", middle, top + 20 + 17 * number, shortened(text)
-        )
-        for number, text in enumerate((box.name, *box.lines))
-    ]
-    return Markup(
-        '<g class="task {}"><title>{}</title><rect x="{:.1f}" y="{}" width="{}" height="{}" rx="8"/>{}</g>'
-    ).format(box.kind, box.told, left, top, BOX_WIDTH, BOX_HEIGHT, Markup("").join(texts))
-
-
-def shortened(text: str) -> str:
-    """A text that fits into a box; what is left out stands in the box's title."""
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+    sizes = {"box_width": BOX_WIDTH, "box_height": BOX_HEIGHT, "longest": LONGEST}
+    return Markup(render("dag_picture.html", told=description, boxes=by_name, layout=Layout(reads), **sizes))

@@ -100,24 +100,16 @@ class Learned:
 
     @classmethod
     def of(cls, sight: Sight, disclosure: Disclosure) -> Learned:
-        shown = sight.shown
+        as_declared = ("what", "form", "learns", "message", "computes", "evidence", "attack")
         return cls(
-            sight.task,
-            sight.component,
-            str(sight.observer),
-            str(sight.owner),
-            shown.what,
-            sight.labels.state if shown.what == "labels" else "",
-            sight.labels.epsilon,
-            shown.form,
-            shown.learns,
-            told(sight),
-            shown.message,
-            shown.computes,
-            shown.evidence,
-            shown.attack,
-            advice(disclosure, sight) if sight.leaks else "",
-            sight.leaks,
+            **{name: getattr(sight.shown, name) for name in as_declared},
+            **{name: getattr(sight, name) for name in ("task", "component", "leaks")},
+            observer=str(sight.observer),
+            owner=str(sight.owner),
+            labels=sight.labels.state if sight.shown.what == "labels" else "",
+            epsilon=sight.labels.epsilon,
+            sentence=told(sight),
+            instead=advice(disclosure, sight) if sight.leaks else "",
         )
 
 

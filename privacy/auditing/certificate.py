@@ -155,18 +155,13 @@ class Certificate:
 
     def document(self) -> dict[str, Any]:
         """All of it as JSON's types, with what is derived."""
-        stored = {item.name: getattr(self, item.name) for item in fields(self)}
-        claim = asdict(self.claim)
-        claim["epsilon"] = INFINITY if math.isinf(self.claim.epsilon) else self.claim.epsilon
-        found, refuting, broken = self.found, self.refuting, self.broken
+        stored, found, refuting, broken = asdict(self), self.found, self.refuting, self.broken
+        stored["claim"]["observers"] = list(self.claim.observers)
+        if math.isinf(self.claim.epsilon):
+            stored["claim"]["epsilon"] = INFINITY
         return {
             "schema": SCHEMA,
             **stored,
-            "claim": {**claim, "observers": list(self.claim.observers)},
-            "evidence": None if self.evidence is None else asdict(self.evidence),
-            "control": None if self.control is None else asdict(self.control),
-            "versions": dict(self.versions),
-            "inputs": dict(self.inputs),
             "lower_bound": found and found.epsilon,
             "method": found and found.method,
             "bounds": found.bounds if found else {},
@@ -212,16 +207,14 @@ def read(text: str) -> Certificate:
 def _restored(given: dict[str, Any]) -> Certificate:
     claim = dict(given["claim"])
     epsilon = math.inf if claim["epsilon"] == INFINITY else claim["epsilon"]
-    return Certificate(
-        claim=Claim(**{**claim, "epsilon": epsilon, "observers": tuple(claim["observers"])}),
-        confidence=given["confidence"],
-        evidence=_evidence(given["evidence"]),
-        control=_evidence(given["control"]),
-        blocker=given["blocker"],
-        repeated=given["repeated"],
-        versions=given["versions"],
-        inputs=given["inputs"],
-    )
+    read_back = {
+        "claim": Claim(**{**claim, "epsilon": epsilon, "observers": tuple(claim["observers"])}),
+        "evidence": _evidence(given["evidence"]),
+        "control": _evidence(given["control"]),
+        "versions": dict(given["versions"]),
+        "inputs": dict(given["inputs"]),
+    }
+    return Certificate(**{item.name: given[item.name] for item in fields(Certificate)} | read_back)
 
 
 def _evidence(given: dict[str, Any] | None) -> GuessEvidence | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,33 +86,6 @@ def gaussian_sum(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played
     return Played(seen, ROUNDS * clipped.value, releases[0].event, ROUNDS)
 
 
-def laplace_numbers(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played:
-    """A run for each canary, on one of two numbers as far apart as the sensitivity."""
-
-    def release(value: float) -> Release:
-        return laplace.laplace_mechanism(value, 1.0, epsilon, relation=REPLACE_ONE, observers="server", rng=rng)
-
-    return _runs(release, (coins + 1) / 2)
-
-
-def geometric_counts(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played:
-    """A run for each canary, on one of two counts that differ by 1."""
-
-    def release(count: int) -> Release:
-        return laplace.geometric_mechanism(int(count), 1, epsilon, relation=REPLACE_ONE, observers="server", rng=rng)
-
-    return _runs(release, 7 + (coins + 1) // 2)
-
-
-def means(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played:
-    """A run for each canary, the mean of five values of which one lies far outside the range, on either side."""
-
-    def release(value: float) -> Release:
-        return aggregates.private_mean([0.5] * 4 + [value], 0.0, 1.0, epsilon, observers="server", rng=rng)
-
-    return _runs(release, FAR * coins)
-
-
 def memoised_flips(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played:
     """One run on many labels, which are the coins; whoever sees them in several epochs takes the majority."""
     key = open_stream(rng).words(KEY_BYTES // 8).tobytes()
@@ -124,17 +98,32 @@ def memoised_flips(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Play
     return Played(seen - EPOCHS / 2, labels - 0.5, event)
 
 
-def _runs(release: Callable[[Any], Release], inputs: NDArray[Any]) -> Played:
-    released = [release(value) for value in inputs.tolist()]
-    scores = np.array([float(each.value) for each in released])
-    return Played(scores, inputs.astype(float), released[0].event)
+def in_runs(release: Callable[..., Release], inputs_of: Callable[[Coins], NDArray[Any]]) -> Play:
+    """A run for each canary, on one of two neighbouring inputs."""
 
+    def play(coins: Coins, epsilon: float, delta: float, rng: Rng) -> Played:
+        inputs = inputs_of(coins)
+        released = [release(value, epsilon=epsilon, observers="server", rng=rng) for value in inputs.tolist()]
+        scores = np.array([float(each.value) for each in released])
+        return Played(scores, inputs.astype(float), released[0].event)
+
+    return play
+
+
+def mean_with_four(value: float, **asked: Any) -> Release:
+    """The mean of five values, of which one may lie far outside the range."""
+    return aggregates.private_mean([0.5] * 4 + [value], 0.0, 1.0, **asked)
+
+
+# Two numbers as far apart as the sensitivity, and two counts that differ by 1.
+NUMBERS = partial(laplace.laplace_mechanism, sensitivity=1.0, relation=REPLACE_ONE)
+COUNTS = partial(laplace.geometric_mechanism, sensitivity=1, relation=REPLACE_ONE)
 
 GAMES = {
     "gaussian_mechanism": Game(gaussian_sum, GAUSSIAN, GUESSED_SHARE, None),
-    "laplace_mechanism": Game(laplace_numbers),
-    "geometric_mechanism": Game(geometric_counts),
-    "private_mean": Game(means),
+    "laplace_mechanism": Game(in_runs(NUMBERS, lambda coins: (coins + 1) / 2)),
+    "geometric_mechanism": Game(in_runs(COUNTS, lambda coins: 7 + (coins + 1) // 2)),
+    "private_mean": Game(in_runs(mean_with_four, lambda coins: FAR * coins)),
     "flip_labels": Game(memoised_flips, share=None, delta=0.0),
 }
 """By the name of the mechanism."""

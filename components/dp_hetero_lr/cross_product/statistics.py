@@ -155,8 +155,8 @@ class Statistics:
 
     def _exact_sums(self, left: Matrix) -> dict[int, np.ndarray]:
         """{batch: left^T own_matrix} of this party, integers in units of 2^-48."""
-        kernel = partial(_exact, left=left, batches=self._terms.batches, dropped=self._dropped)
-        products = _reduced(self._rows.mapPartitions(kernel, preserves_partitioning=True), np.add)
+        alone = self._rows.mapValues(lambda block: (block, b""))
+        products = self._summed(alone, partial(_exact, left=left, dropped=self._dropped), np.add)
         return {at: sums << 2 * self._dropped for at, sums in products.items()}
 
     def _multiply(self, position: int, left: Matrix) -> tuple[list, list[np.ndarray]]:
@@ -164,16 +164,21 @@ class Statistics:
 
         The unblinded encrypted sums of left^T (the other party's matrix) stay inside this party.
         """
-        key, width, batches = self._keys.peers[position], self._widths[position], self._terms.batches
-        layout = self._layout(key)
-        columns_of = partial(left, dropped=self._dropped)
-        kernel = partial(_multiply, left=columns_of, columns=width, batches=batches, layout=layout, key=key)
+        key, width = self._keys.peers[position], self._widths[position]
+        layout, matrix = self._layout(key), partial(left, dropped=self._dropped)
         pairs = self._rows.join(self._received[position], lambda block, encrypted: (block, encrypted))
-        sums = _reduced(
-            pairs.mapPartitions(kernel, preserves_partitioning=True), partial(cross_product.merge_sums, public_key=key)
-        )
-        sealed = [seal_sums(sums[at], width, layout, key) for at in range(len(batches))]
+        product = partial(_encrypted, matrix=matrix, columns=width, layout=layout, key=key)
+        sums = self._summed(pairs, product, partial(cross_product.merge_sums, public_key=key))
+        sealed = [seal_sums(sums[at], width, layout, key) for at in range(len(self._terms.batches))]
         return [message for message, _ in sealed], [share << 2 * self._dropped for _, share in sealed]
+
+    def _summed(self, pairs: Table, product: Callable, merge: Callable) -> dict[int, Any]:
+        """{batch: the merged products of its rows}; a batch may lie in several partitions."""
+        kernel = partial(_summed, batches=self._terms.batches, product=product, merge=merge)
+        found: dict[int, Any] = {}
+        for _, part in pairs.mapPartitions(kernel, preserves_partitioning=True).collect():
+            found.update({at: merge(found[at], sums) if at in found else sums for at, sums in part.items()})
+        return found
 
     def _open(self, sealed: list) -> list[np.ndarray]:
         """The shares of what another party made of the rows that this one encrypted, its columns first."""
@@ -204,61 +209,41 @@ def _rounded(numbers: np.ndarray, dropped: int) -> np.ndarray:
     return (numbers + (1 << dropped >> 1)) >> dropped
 
 
-def _reduced(parts: Table, merge: Callable) -> dict[int, Any]:
-    """One dictionary from those of all partitions; a batch may lie in several of them."""
-    found: dict[int, Any] = {}
-    for _, part in parts.collect():
-        found.update({at: merge(found[at], sums) if at in found else sums for at, sums in part.items()})
-    return found
-
-
-def _exact(
-    blocks: Iterable[tuple[Any, Block]], left: Matrix, batches: Batches, dropped: int
+def _summed(
+    items: Iterable[tuple[Any, tuple[Block, bytes]]], batches: Batches, product: Callable, merge: Callable
 ) -> Iterator[tuple[object, dict[int, Any]]]:
+    """Of one partition {batch: the merged products of its rows}; items are blocks, with what another party sent of them."""
     found: dict[int, Any] = {}
     key_of_all = None
-    for group in _gathered(blocks, lambda block: block):
-        key_of_all = group[0][0]
-        for at, (first, last) in enumerate(batches):
-            within = [block.within(first, last) for _, block in group]
-            if any(len(block.features) for block in within):
-                sides = (
-                    np.concatenate([side(block, dropped=dropped) for block in within]) for side in (left, own_matrix)
-                )
-                found[at] = cross_product.exact_product(*sides) + found.get(at, 0)
-    if key_of_all is not None:
-        yield key_of_all, found
-
-
-def _multiply(
-    pairs: Iterable[tuple[Any, tuple[Block, bytes]]],
-    left: Matrix,
-    columns: int,
-    batches: Batches,
-    layout: SlotLayout,
-    key: PublicKey,
-) -> Iterator[tuple[object, dict[int, Any]]]:
-    found: dict[int, Any] = {}
-    key_of_all = None
-    for group in _gathered(pairs, lambda pair: pair[0]):
+    for group in _gathered(items):
         key_of_all = group[0][0]
         for at, (first, last) in enumerate(batches):
             within = [(block.within(first, last), _rows_of(data, block, first, last)) for _, (block, data) in group]
-            within = [(block, data) for block, data in within if len(block.features)]
-            if within:
-                matrix, received = np.concatenate([left(block) for block, _ in within]), [data for _, data in within]
-                sums = cross_product.multiply_rows(matrix, b"".join(received), columns, layout, key)
-                found[at] = cross_product.merge_sums(found[at], sums, key) if at in found else sums
+            if within := [(block, data) for block, data in within if len(block.features)]:
+                sums = product(*zip(*within))
+                found[at] = merge(found[at], sums) if at in found else sums
     if key_of_all is not None:
         yield key_of_all, found
 
 
-def _gathered(items: Iterable[tuple[Any, Any]], block_of: Callable[[Any], Block]) -> Iterator[list]:
+def _exact(blocks: Sequence[Block], _: Sequence[bytes], left: Matrix, dropped: int) -> np.ndarray:
+    sides = (np.concatenate([side(block, dropped=dropped) for block in blocks]) for side in (left, own_matrix))
+    return cross_product.exact_product(*sides)
+
+
+def _encrypted(
+    blocks: Sequence[Block], received: Sequence[bytes], matrix: Matrix, columns: int, layout: SlotLayout, key: PublicKey
+) -> Any:
+    rows = np.concatenate(list(map(matrix, blocks)))
+    return cross_product.multiply_rows(rows, b"".join(received), columns, layout, key)
+
+
+def _gathered(items: Iterable[tuple[Any, tuple[Block, bytes]]]) -> Iterator[list]:
     """The items of a partition in groups of as many rows as are worth multiplying at once, so that no partition is too large."""
-    group: list[tuple[Any, Any]] = []
+    group: list[tuple[Any, tuple[Block, bytes]]] = []
     rows = 0
     for item in items:
-        of_item = len(block_of(item[1]).features)
+        of_item = len(item[1][0].features)
         if group and rows + of_item > ROWS_MULTIPLIED_AT_ONCE:
             yield group
             group, rows = [], 0

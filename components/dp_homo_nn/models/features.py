@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..record_arithmetic import UnsoundArithmetic, one_thread
 from .made_up_pictures import pictures_of_shape
-from .whitening import Whitening, fit_whitening, tensor
+from .whitening import Whitening, fit_whitening, row_by_row
 
 
 @contextmanager
@@ -68,19 +68,18 @@ def scattering_features(images: np.ndarray, scales: int = 2, angles: int = 8, gr
     mean 0 and variance 1 within one image; 0 for no normalisation. A machine that gives an image other bits after another
     one is refused (UnsoundArithmetic).
     """
-    count, channels, height, width = images.shape
+    channels, height, width = images.shape[1:]
     with torch.no_grad(), one_thread():
         filters = _filters(scales, angles, (channels, height, width))
-    kept = channels * scattering_channels(scales, angles)
-    shape = (kept, height // 2**scales, width // 2**scales)
-    features = np.empty((count, int(np.prod(shape))), dtype=np.float32)
-    with torch.no_grad(), one_thread():
-        for place, image in enumerate(images):
-            coefficients = _coefficients(tensor(image), filters).reshape(1, *shape)
-            if groups:
-                coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
-            features[place] = coefficients.flatten().numpy()
-    return features
+    shape = (channels * scattering_channels(scales, angles), height // 2**scales, width // 2**scales)
+
+    def normalised(image: Tensor) -> Tensor:
+        coefficients = _coefficients(image, filters).reshape(1, *shape)
+        if groups:
+            coefficients = torch.nn.functional.group_norm(coefficients, groups, eps=MIN_VARIANCE)
+        return coefficients.flatten()
+
+    return row_by_row(images, int(np.prod(shape)), normalised)
 
 
 @lru_cache(maxsize=2)

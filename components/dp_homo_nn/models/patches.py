@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, conv2d
 
-from ..record_arithmetic import UnsoundArithmetic, one_thread
+from ..record_arithmetic import UnsoundArithmetic
 from .made_up_pictures import SEED, pictures_of_shape
-from .whitening import Rows, Whitening, fit_whitening, tensor
+from .whitening import Rows, Whitening, fit_whitening, row_by_row, tensor
 
 # Patches whose mean and covariance are taken, and of them the share of the flattest, which make no filter.
 LOOKED_AT, FLAT = 100_000, 0.3
@@ -106,11 +106,7 @@ def fit_filters(patches: Patches, pictures: Rows) -> Matched:
 
 def matches_of(images: np.ndarray, matched: Matched) -> Rows:
     """Features before the whitening, float32 (n, count), of images (n, channels, height, width)."""
-    features = np.empty((len(images), matched.patches.count), dtype=np.float32)
-    with torch.no_grad(), one_thread():
-        for place, image in enumerate(images):
-            features[place] = matched(tensor(image)).numpy()
-    return features
+    return row_by_row(images, matched.patches.count, matched)
 
 
 @lru_cache(maxsize=2)

@@ -40,12 +40,12 @@ class Whitening:
 
     def __call__(self, features: Rows) -> Rows:
         """float32 (n, K), rows of norm 10, of features (n, K)."""
-        return _row_by_row(features, len(self.mean), self._row)
+        return row_by_row(features, len(self.mean), self._row)
 
     def coordinates(self, features: Rows, count: int) -> Rows:
         """Only the first ``count`` whitened coordinates along the directions, float32 (n, count), rows of norm 10."""
         directions, stretches = self.directions[:count], self.stretches[:count]
-        return _row_by_row(features, count, lambda row: _of_one_norm(directions @ (row - self.mean) * stretches))
+        return row_by_row(features, count, lambda row: _of_one_norm(directions @ (row - self.mean) * stretches))
 
     def _row(self, row: Tensor) -> Tensor:
         centred = row - self.mean
@@ -78,11 +78,11 @@ def tensor(values: np.ndarray) -> Tensor:
     return torch.tensor(np.ascontiguousarray(values, dtype=np.float32))
 
 
-def _row_by_row(features: Rows, width: int, function: Callable[[Tensor], Tensor]) -> Rows:
-    """float32 (n, width): the function of each row by itself, by one thread."""
-    found = np.empty((len(features), width), dtype=np.float32)
+def row_by_row(records: np.ndarray, width: int, function: Callable[[Tensor], Tensor]) -> Rows:
+    """float32 (n, width): the function of each record (n, ...) by itself, by one thread."""
+    found = np.empty((len(records), width), dtype=np.float32)
     with torch.no_grad(), one_thread():
-        for place, row in enumerate(features):
+        for place, row in enumerate(records):
             found[place] = function(tensor(row)).numpy()
     return found
 

@@ -15,19 +15,8 @@ from ...protocols.noisy_rounds.contribution import NoisyMean, next_clip
 from ...protocols.noisy_rounds.terms import RoundTerms
 from .client import NotFinite
 
-OPTIMIZERS = {
-    "adadelta": torch.optim.Adadelta,
-    "adagrad": torch.optim.Adagrad,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "adamax": torch.optim.Adamax,
-    "asgd": torch.optim.ASGD,
-    "nadam": torch.optim.NAdam,
-    "radam": torch.optim.RAdam,
-    "rmsprop": torch.optim.RMSprop,
-    "rprop": torch.optim.Rprop,
-    "sgd": torch.optim.SGD,
-}
+NAMED = "Adadelta Adagrad Adam AdamW Adamax ASGD NAdam RAdam RMSprop Rprop SGD"
+OPTIMIZERS = {name.lower(): getattr(torch.optim, name) for name in NAMED.split()}
 SCHEDULERS = {
     "constant": torch.optim.lr_scheduler.ConstantLR,
     "step": torch.optim.lr_scheduler.StepLR,
