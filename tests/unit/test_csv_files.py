@@ -35,7 +35,7 @@ def test_a_long_reading_tells_lines_and_columns(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "LINES_BETWEEN_NEWS", 2)
     told = []
     read_csv_file(file(tmp_path, PLAIN), LABELLED, told.append)
-    assert told == ["2 of 3 lines", *(f"{column} of 3 columns of 2 rows" for column in range(3))]
+    assert told == ["2 lines", *(f"{column} of 3 columns of 2 rows" for column in range(3))]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
