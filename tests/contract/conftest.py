@@ -54,10 +54,16 @@ def few_keys():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The figures of the run, as the last line."""
+    """The figures of the run, as the last lines."""
     from .registry import CASES
     from .test_contract import CLAUSES, COMPONENTS
 
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    swapped = [value for each in reports for name, value in each.user_properties if name == "foreign_messages"]
+    if swapped:
+        names = ("foreign_messages_accepted", "foreign_messages_tried")
+        figures = dict(zip(names, map(sum, zip(*swapped))))
+        print(json.dumps({"bench": "foreign_messages", "figures": figures}))
     ends = {
         kind: sum(any(name == "cell" for name, _ in each.user_properties) for each in terminalreporter.getreports(kind))
         for kind in ("passed", "failed", "skipped")
