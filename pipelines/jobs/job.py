@@ -307,13 +307,13 @@ def report_changes(tasks: tuple[TaskRecord, ...], shown: dict[str, str], progres
 
 def input_rows(client: FlowClient, job: dict[str, Any]) -> dict[str, str]:
     """By task the rows of uploaded tables that it reads, of those that this server has; FATE's own psi tells nothing else."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for task, planned in ((job.get("dag") or {}).get("dag") or {}).get("tasks", {}).items():
         for kind, each in (channel for given in inputs(planned).values() for channel in channels_of(given)):
             table = client.table.query(**{key: each.get(key) for key in ("namespace", "name")})
             if kind == "data_warehouse" and table.get("code") == 0:
-                found[task] = f"{found.get(task, ' on')} {table['data']['count']} rows"
-    return found
+                found.setdefault(task, []).append(str(table["data"]["count"]))
+    return {task: f" on {' and '.join(rows)} rows" for task, rows in found.items()}
 
 
 def common_status(statuses: list[str]) -> str:

@@ -54,6 +54,8 @@ class LocalTasks:
     """When a task was first found as it was in every look since."""
     _begun: dict[Path, float] = field(default_factory=dict)
     """When each task's processes were first seen."""
+    _loops: dict[tuple[Path, str], tuple[float, float]] = field(default_factory=dict)
+    """When each outer loop was first seen, and which share of it was done then."""
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for the next look; one after a long pause is a first one."""
@@ -104,8 +106,10 @@ class LocalTasks:
         with suppress(OSError), log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL_BYTES))
             if lines := COUNTS.findall(file.read().decode(errors="replace")):
-                since, share = self._begun[record.folder], done(lines[-1])
-                return lines[-1] + (f", some {(now - since) * (1 - share) / share:.0f} s left" if share else "")
+                outer, share = lines[-1].partition(",")[0].partition(" of ")[2], done(lines[-1])
+                since, before = self._loops.setdefault((record.folder, outer), (now, share))
+                left = (now - since) * (1 - share) / (share - before) if share > before else 0
+                return lines[-1] + (f", some {left:.0f} s left" if left else "")
         return ""
 
 

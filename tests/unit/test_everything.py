@@ -22,4 +22,6 @@ def test_all_last_lines_of_pytest_and_of_the_benchmarks_are_counted():
 def test_every_target_is_one_of_the_makefile():
     text = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
     named = {name for line in re.findall(r"^\.PHONY: (.+)$", text, flags=re.M) for name in line.split()}
-    assert {target.split()[0] for target in TARGETS} <= named and {name for name in named if name.startswith("cluster-test")} <= set(TARGETS)
+    assert {target.split()[0] for target in TARGETS} <= named and {
+        name for name in named if name.startswith("cluster-test")
+    } <= set(TARGETS)
