@@ -42,7 +42,7 @@ RELEASE = "INSERT INTO release (entry_id, job_id, task_id, time, records, finger
 JOBS, RECORDS, LOANS, SOURCE = 10**5, 1000, "columns:0123456789abcdef", "bank/loans/y"
 NOISE = Event(Gaussian(40.0), "record", "replace_one", ("host", "model"))
 SAMPLED = Event(PoissonSampledGaussian(0.001, 2.0), "record", "replace_one", "model")
-JOB = {"job_id": "job", "task_id": "task"}
+JOB: dict[str, Any] = {"job_id": "job", "task_id": "task"}
 COUNTER = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -115,11 +115,22 @@ def charges(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     records = [number.to_bytes(16, "big") for number in range(RECORDS)]
     ledger.remember_dataset(LOANS, ["x"], records=records, key_id="key", tables=["bank/loans"])
     rows = [(record, record, "0") for record in records]
-    flips = {"source": SOURCE, "epsilon": 1.0, "classes": 2, "key_id": "key", "cap": 8.0, "fingerprint": "rows"}
+    flips: dict[str, Any] = {
+        "source": SOURCE,
+        "epsilon": 1.0,
+        "classes": 2,
+        "key_id": "key",
+        "cap": 8.0,
+        "fingerprint": "rows",
+    }
     yield "flips", lambda: ledger.record_flips(rows=rows, **flips, **JOB)
-    for name, event in (("private step", NOISE), ("Poisson steps", SAMPLED)):
-        step = partial(ledger.record, dataset=LOANS, event=event, cap=cap, fingerprint="rows", **JOB)
-        yield name, lambda step=step: step(release_key=f"{os.getpid()} {time.time()} {next(numbers)}")
+
+    def step(event: Event) -> None:
+        key = f"{os.getpid()} {time.time()} {next(numbers)}"
+        ledger.record(dataset=LOANS, event=event, cap=cap, fingerprint="rows", release_key=key, **JOB)
+
+    yield "private step", partial(step, NOISE)
+    yield "Poisson steps", partial(step, SAMPLED)
     scores = partial(ledger.record_scores, dataset=LOANS, purpose="p", rows=RECORDS, cap=10**7, **JOB)
     yield "scores", lambda: scores(weights_digest=f"{time.time()}")
 
@@ -128,7 +139,7 @@ def syncs_of_a_charge(folder: Path) -> int:
     """How often the disk is waited for; counted in a process that charges once more than another."""
     (folder / "count.c").write_text(COUNTER)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "count.so", folder / "count.c", "-ldl"], check=True)
-    command = [sys.executable, "-c", CHARGES, folder / "few.sqlite"]
+    command = [sys.executable, "-c", CHARGES, str(folder / "few.sqlite")]
     counts = [
         int(
             subprocess.run(

@@ -273,7 +273,10 @@ def test_a_stored_table_that_a_task_reads_without_a_reader_is_named(task, channe
     """As psi does in a job without one; what an earlier job wrote has no name here."""
     path = task.parents[3] / "psi_0" / "0" / "input" / "preprocess_parameters.yaml"
     content = yaml.safe_load(path.read_text())
-    content["input_artifacts"]["data"]["input_data"] = {**dict.fromkeys(("producer_task", "output_artifact_key", "job_id")), **channel}
+    content["input_artifacts"]["data"]["input_data"] = {
+        **dict.fromkeys(("producer_task", "output_artifact_key", "job_id")),
+        **channel,
+    }
     path.write_text(yaml.safe_dump(content))
     assert tables_of_this_task("train_data") == tables and origin_of_this_task("train_data") == (tables or None)
     assert {"psi_0", "flip"} <= set(JobFiles(task).so_far().dag["tasks"])

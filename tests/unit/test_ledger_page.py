@@ -186,7 +186,10 @@ def test_what_has_no_guarantee_is_told_apart(page):
     public = "bank/open/y, not private, against arbiter, host, model: 1 use, the last in job job-public; no guarantee at all; public data, "
     assert public + "outside the cap; true <i>labels</i> of public data; outside the totals and caps." in guest
     assert "2026-09-25 14:13 bank/open/y not private infinity 0 label" in guest
-    assert f"{UNNAMED}, NotPrivate, against model: 1 use, the last in job job-exact; no guarantee at all: exact counts" in host
+    assert (
+        f"{UNNAMED}, NotPrivate, against model: 1 use, the last in job job-exact; no guarantee at all: exact counts"
+        in host
+    )
     assert f"{UNNAMED}, record, replace_one, against everybody, model: no guarantee: exact counts." in host
     assert "bank/payments, joint scores, against guest: 3 uses, the last in job job;" in host
     # Three uses of joint scores, the exact counts and the true labels.
