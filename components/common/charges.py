@@ -204,7 +204,9 @@ class Charges:
         steps = []
         for account, event, count in self._claimed(events):
             key = f"{self._job.task_id} {secrets.token_hex(16)}"
-            steps.append((PrivateStep(account, event, key, self._fingerprint, purpose, count), self._cap(account)))
+            steps.append(
+                (PrivateStep(account, event, key, self._fingerprint, purpose, count=count), self._cap(account))
+            )
         self._pending += [each.release_id for each in self._home.ledger.record_together(steps, *self._job)]
 
     def mark_released(self) -> None:

@@ -117,7 +117,7 @@ MUTANTS = (
         "several steps are charged as one",
         "B",
         f"{CHARGES}:Charges.record",
-        (("count=count,", "count=1,"),),
+        (("count=count)", "count=1)"),),
         contract(BINNING, "a"),
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = (
         "a charge is not held against the cap",
         "F",
         f"{CHARGES}:Charges.record",
-        (("cap=self._cap(account),", "cap=None,"),),
+        ((", self._cap(account))", ", None)"),),
         ("tests/unit/test_charges.py::test_what_another_job_took_after_the_check_is_not_charged_again",),
     ),
     Mutant(
