@@ -13,8 +13,6 @@ reads what came. *Cost:* a division for each ciphertext, and for regressions sin
 ``label_flip`` stood before the task they read the flips, all of them, and nothing of a label that its flip does not tell.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ An attack names the component and the role whose views it reads. It says what it
 with the truth, which belongs to another party: whoever has it gives it as a table (`Truth`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -12,8 +12,6 @@ label. No real server knows more, so that what it finds bounds what any finds.
 nothing was clipped.
 """
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from dataclasses import dataclass, field

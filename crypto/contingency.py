@@ -10,8 +10,6 @@ The owner of the key may append small integers to its rows, such as a target: th
 bins come out beside the tables.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 

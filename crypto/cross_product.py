@@ -10,8 +10,6 @@ encrypted, if its n passed the checks of `PublicKey.from_wire`; so an owner that
 more. Why sums cannot overflow: docs/proofs-crypto.md.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle

@@ -3,8 +3,6 @@
 Both give the same bytes. Neither branches on a point or on a scalar; hashes to be mapped are not secret from their party.
 """
 
-from __future__ import annotations
-
 import ctypes
 import logging
 import secrets

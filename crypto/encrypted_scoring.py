@@ -15,8 +15,6 @@ width whatever the weights, and a slot holds nothing that a ciphertext for each 
 the exact score by at most ``2^-25 sum |w_j| + 2^-41 (1 + sum |x_j|)`` before it is rounded to a float.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 

@@ -6,8 +6,6 @@ looks random to whoever does not know the scalar (decisional Diffie-Hellman in t
 by a random oracle).
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Sequence

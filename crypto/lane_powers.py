@@ -4,8 +4,6 @@ Values are not split into residues and slopes here, as they are for gmpy2: in Mo
 cheap, and what splitting costs for each value is more than it saves. Results are the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import gmpy2

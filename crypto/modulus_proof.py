@@ -10,8 +10,6 @@ ASIACRYPT 2019, section 3.2; J. van de Graaf, R. Peralta, "A simple and secure w
 key", CRYPTO 1987. The hash stands for a random oracle.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import product

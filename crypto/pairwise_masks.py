@@ -16,8 +16,6 @@ a sum and one's own vector tell the other's**: a secure sum of n = 2 hides nothi
 Masks protect no released sum: noise does, which is the caller's affair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 from numbers import Integral

@@ -7,8 +7,6 @@ is the sum of the slopes times the exponents: additions instead of half of the w
 So it is with gmpy2. Where the native `kernel` runs, `lane_powers` computes the same numbers in its own way.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Sequence
 from math import prod

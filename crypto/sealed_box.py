@@ -13,8 +13,6 @@ into X25519; where the native kernel multiplies points eight at a time, the step
 after the other, of many boxes together, and give boxes of the same form.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Callable, Sequence

@@ -18,8 +18,6 @@ keeps its shares (`SharedDescent.share`) where it may have to go back to them.
 Semi-honest parties learn nothing from this but the losses (the guest) and the weights that are revealed in the end.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ sends an exponent per number, which does). The bounds are public constants; what
 is encrypted, so that sums cannot overflow: see `PRODUCT_BITS`.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

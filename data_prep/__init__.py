@@ -1,7 +1,5 @@
 """Data sets made ready for training: cleaned, split between parties, written as CSV files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 SYNTHETIC_PREFIX = "synthetic-"  # ids of rows that over-sampling made; here, so that components read it without sklearn

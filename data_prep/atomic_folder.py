@@ -6,8 +6,6 @@ replaced is set aside first, for the moment between two renames; where a run die
 old folder back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

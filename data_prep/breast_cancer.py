@@ -5,8 +5,6 @@ selection and order, so that finding the common ones is real work; each side sta
 own training rows, because no other statistics are its to know.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ Counts of a party's own labels would be a release from its data. A public prior,
 none; and as no weight exceeds a public maximum, nobody's influence on a loss grows beyond what the maximum says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from fate_dp.privacy.validation import InvalidArgument, positive

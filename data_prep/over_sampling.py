@@ -11,8 +11,6 @@ No privacy comes from any of it: synthetic rows are mixtures of real records, an
 is infinite. The private answer to imbalance is `class_weights` of dp_homo_nn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Copies of what a party cannot do without: its key, its ledger and its policy."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -3,8 +3,6 @@
 Names are loaded on first use: a component that only flips labels must not wait for the accounting libraries.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -7,8 +7,6 @@ is released with Laplace noise: unit *record*, *replace-one* with a public numbe
 come from a first fit on moments that were noised already; a party needs its own only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

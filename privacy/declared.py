@@ -5,8 +5,6 @@ tuples, other such dataclasses, None or one of several of these. An unknown fiel
 default must. A page or a verdict that rests on declarations must not be complete by chance.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import types

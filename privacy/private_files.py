@@ -4,8 +4,6 @@ What never leaves a party, its key, ledger and policy, lies in one folder per pa
 ``~/.fate-dp``), because FATE's standalone mode runs all parties on one machine.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import glob

@@ -4,8 +4,6 @@ No component knows of them. They are set up around a play and taken away after i
 recorded, and one that nobody's party makes passes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import inspect

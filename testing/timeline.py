@@ -1,7 +1,5 @@
 """What passes the doors of a component, in one order over all parties."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar

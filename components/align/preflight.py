@@ -5,8 +5,6 @@ d, from 0 to K: so d of them match. In place of the rest of its own pool it brin
 since the size of its table would otherwise tell d: it is the number of its records plus 2 K.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

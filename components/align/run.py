@@ -10,8 +10,6 @@ Both parties learn the sizes of the tables and the number of matches. Neither se
 tags and ciphertexts are fresh in every run. Parties are semi-honest; what is malformed is told to both, and refused.
 """
 
-from __future__ import annotations
-
 import logging
 import secrets
 from collections.abc import Mapping

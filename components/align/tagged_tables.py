@@ -4,8 +4,6 @@ A kernel gets the secrets that it needs in forms that may travel to the party's 
 leave the party is the caller's concern.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ One input may name several kinds of source. FATE-Flow goes through them in the o
 a party wins. What comes from a warehouse was made elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 

@@ -3,8 +3,6 @@
 Nothing in a party's folder ever leaves the party.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Entry points of components: a stage takes a declaration of parameters, and FATE sees the parameters themselves."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ A block table maps a block's key to the block's rows; parties that ran PSI hold 
 same order. Everything here stays distributed: no function returns rows to the driver but `collect_column`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import logging

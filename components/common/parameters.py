@@ -11,8 +11,6 @@ The check at every party and before submission, FATE's parameter (`entry_point`)
 sentence that names the field, the value and what is allowed, the same wherever it is caught. No FATE in here.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 import typing

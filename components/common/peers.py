@@ -5,8 +5,6 @@ carries it can put an own one in its place, and so read and write what follows, 
 the sender's identity: then the greeting must be signed by it, for this run of this task and these two parties.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from hashlib import sha256

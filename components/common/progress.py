@@ -1,7 +1,5 @@
 """How far the loops of a task are, in its log: counts alone, which its job or the other parties' messages show as well."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Iterator

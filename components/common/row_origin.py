@@ -5,8 +5,6 @@ settings, as `ComponentDisclosure.rows` declares for ours and FATE's; one for la
 Where FATE-Flow's files are out of reach, nothing is refused.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from ..disclosure.declaration import FLIPPED, LABELS

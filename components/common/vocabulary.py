@@ -5,8 +5,6 @@ say how well, ``noise`` is the law of the noise and ``noise_spread`` how it is d
 ``key_length``, as in FATE's components. No FATE in here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 from typing import Any
 

@@ -9,8 +9,6 @@ perhaps not which is called 1. ``some``: at least one number or relation that is
 functions of many rows at once. ``nothing``: only what cannot be computed from, such as blinded ciphertexts and shares.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ here, and ours. What they say of inputs, outputs and roles, and on a client with
 ``tests/pages/fate_parameters.py`` writes and a test holds to them.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -4,8 +4,6 @@ FATE passes over an input that a stage does not declare, or does not have for a 
 several where it takes one. A job in which that happens is not what its writer meant, and nobody has said what it shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ..common.channels import DATA, ELSEWHERE, MODELS, Source, inputs, is_among, read_at

@@ -4,8 +4,6 @@ Whether a job goes on depends on columns' names and types, numbers of rows, ids,
 flips that were released, or public. A guest whose labels are all alike is refused nothing with noise: that would show it.
 """
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -6,8 +6,6 @@ one size for all labels. The number of a host's bins is an upper bound that it d
 quantiles that fell together do not show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

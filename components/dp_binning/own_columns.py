@@ -3,8 +3,6 @@
 Everything stays distributed: what comes to the driver are sums over all rows.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping, Sequence
 from functools import partial

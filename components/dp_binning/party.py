@@ -11,8 +11,6 @@ anything for a single record but blinded ciphertexts. Tables of bins' numbers st
 values that it was made of.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any

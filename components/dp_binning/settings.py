@@ -1,7 +1,5 @@
 """Parameters of dp_binning. No FATE in here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ Flips among k classes leave (e^epsilon - 1) / (e^epsilon + k - 1) of every targe
 all of them, so that the class with the largest score is the same in expectation. No FATE in here.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Mapping, Sequence

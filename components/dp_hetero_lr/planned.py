@@ -3,8 +3,6 @@
 The client asks the same, so that what reads tables is imported only where tables are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

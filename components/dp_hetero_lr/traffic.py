@@ -4,8 +4,6 @@ Sizes follow from the protocol: ciphertexts are of one width, numbers below a mo
 the wire (names, the broker) is not counted, some 100 bytes a message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ shows the guest the scores of another model, so each host's ledger counts one re
 two classes, beside those of flipback; all of them are agreed on before the first fold.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What a training must have before any message about data: settings, roles and tables that fit together, and a budget."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The rounds of a training as both sides of it see them, without any message: terms, a party's share, the server's steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

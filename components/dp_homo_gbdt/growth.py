@@ -17,8 +17,6 @@ with probabilities in proportion to the root of the mean gain that the column ha
 Batches after the first one begin where all before ended: each is a Newton step of the logistic loss.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a training leaves behind: a summary, the model as JSON, and predictions that each party makes with it."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Parameters of dp_homo_gbdt, and the public rules by which columns are cut into bins. No FATE in here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -6,8 +6,6 @@ before, with the values of the leaves of the batch before. Data parties add thos
 and scores stay in a table of the party's engine.
 """
 
-from __future__ import annotations
-
 import logging
 import operator
 from dataclasses import asdict, dataclass, field

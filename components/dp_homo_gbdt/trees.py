@@ -15,8 +15,6 @@ Rounding each number to the grid of the clip moves a record's 2 B numbers by hal
 room. Sums of whole numbers are exact in any order; all else is done element by element, so that no record feels another.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

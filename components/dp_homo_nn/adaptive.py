@@ -5,8 +5,6 @@ nothing to explain before. The release has a part of epsilon of its own, the rou
 few parties are ready for that step, training goes on with uniform noise, and nothing of the step is charged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a training must have before any message about data: settings, roles, tables and models that fit together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -5,8 +5,6 @@ party draws once per task, of a number that no two sums share and of the block: 
 computes the same batch again. Noise is not drawn here, but at the driver, once, after the sums of all blocks were added.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Callable, Iterable

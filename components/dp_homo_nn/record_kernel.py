@@ -8,8 +8,6 @@ What the kernel makes of a record is a function of that record's numbers alone, 
 with a library, nothing is assumed. On all processors that run it the bits are the same.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import logging

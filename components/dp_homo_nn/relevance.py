@@ -7,8 +7,6 @@ References: S. Bach et al., "On pixel-wise explanations for non-linear classifie
 propagation", PLOS ONE 10 (2015), eq. 56 and 58; the thesis, section 3.3.1, whose equations are cited by number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

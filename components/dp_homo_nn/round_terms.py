@@ -1,7 +1,5 @@
 """Learning rate and clip where a job names neither: from public numbers, after the noise is calibrated. No FATE in here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

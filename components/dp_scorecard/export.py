@@ -5,8 +5,6 @@ A record gives for every column the number of its bin. Whoever has the models of
 None or NaN for a missing one. Files in other formats: `formats.py`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

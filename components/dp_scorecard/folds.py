@@ -5,8 +5,6 @@ before the first message. An honest guest trains on each record in all folds but
 fold shows the guest the points of another scorecard on the host's rows, so that each counts against the host's cap of scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -6,8 +6,6 @@ bin. Columns whose bins are known (``binning``, see `export`) are read as values
 others as numbers of bins.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from xml.etree import ElementTree

@@ -6,8 +6,6 @@ uniform numbers. Afterwards every host sends the guest its own tables and its sh
 guest adds up carries the noise of each party that has a part in it; no exact sum over a host's records is opened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial

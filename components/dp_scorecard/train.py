@@ -5,8 +5,6 @@ a host gets those of its own columns. With privacy label the guest adds noise to
 functions of what the noise protects.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

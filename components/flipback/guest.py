@@ -4,8 +4,6 @@ What the joint scores reveal was counted by the hosts' ledgers when the first tr
 enter the guest's ledger as derived ones, so that the next training knows their epsilon.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Guarantee: row by row. A record that joins, leaves or changes moves no other one
 for a record of the table, under every neighbouring relation. Not covered: how many rows a part has, and which records are in it.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field

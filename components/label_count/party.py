@@ -5,8 +5,6 @@ that of an empty class and of all other labels included, is epsilon-private for 
 No label decides whether the job goes on. Not covered: how many rows a table has.
 """
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, field
 from functools import partial

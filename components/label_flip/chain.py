@@ -9,8 +9,6 @@ checked there, by `run_job`. What a party keeps to itself until the training beg
 on noise, and what other jobs spend meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from fate_dp.privacy.validation import InvalidArgument

@@ -5,8 +5,6 @@ mechanism, see `privacy.mechanisms.local_numbers`). The number of labels that re
 other labels known it gives the last one away.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Folds of a cross-validation over several parties: the guest divides its rows, the others follow by sample ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..common.federation import Context, Document

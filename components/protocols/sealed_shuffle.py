@@ -4,8 +4,6 @@ A message is, inside its sealed box: session, direction and round (`crypto.seale
 position of a piece in its vector, the payload's length, the payload, and zeros up to the fixed size.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Sequence

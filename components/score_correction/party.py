@@ -5,8 +5,6 @@ is 1 with probability q + (1 - 2 q) p, so p is solved for. What lies outside 0 t
 model can, is set to the nearer end. The order of scores stays, but for ties at the ends, and with it AUC and KS.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -9,8 +9,6 @@ says the score to 12 fraction bits and nothing else. All 42 would tell values of
 a single model's scores.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Iterator
 from functools import partial

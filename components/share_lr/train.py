@@ -1,7 +1,5 @@
 """The train stage of share_lr: what each role checks, and one function per role."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass, field
 from functools import partial

@@ -10,8 +10,6 @@ themselves protect (a pure local randomiser each) and what shuffling adds to it 
 randomisers.
 """
 
-from __future__ import annotations
-
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

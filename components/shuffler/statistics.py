@@ -9,8 +9,6 @@ record, hence ``min_messages`` counts those. The shuffler sees ciphertexts alone
 sent what: against both, a record pays epsilon0 for each request.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -3,8 +3,6 @@
 The other parties learn that this one refuses, not what its labels and columns are like.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ still miss one of the 18; then those that are neither Fully Paid nor Charged Off
 lacks this, too); and what stays is encoded.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The settings of a preparation: everything besides the raw file that decides what is written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Cleaned loans divided between parties: test rows apart first, then parties, then each party over-samples alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 First the line that names the columns is found, then the loans are read, as bytes, as text, and as numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -3,8 +3,6 @@
 The manifest holds no absolute path and no time, so that the same loans and options give the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

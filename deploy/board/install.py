@@ -1,7 +1,5 @@
 """The YAML files from which FATE-Board knows the ports of a component, and their way into its ``dag/`` folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

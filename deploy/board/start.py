@@ -1,7 +1,5 @@
 """A FATE-Board of the user's own, started for one FATE-Flow: its folder, its login, its start and stop."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -5,8 +5,6 @@ level; the image's own file stays as it is. Secrets come from files, never from 
 environment of every task into its log.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -3,8 +3,6 @@
 With the argument ``server`` FATE-Flow alone is asked: a new start would bring no broker back.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Running all checks, in the order in which their findings are shown."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What a check found, in one sentence, and what to do about it in another; and the list of all checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

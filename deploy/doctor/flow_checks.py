@@ -1,7 +1,5 @@
 """Do FATE-Flows answer, to whom, with which broker and fence, and do their tasks find the components?"""
 
-from __future__ import annotations
-
 import http.client
 import locale
 import os

@@ -1,7 +1,5 @@
 """What the checks look at: an environment, addresses of this machine, providers, and the FATE-Flow of this site."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import os

@@ -1,7 +1,5 @@
 """What this machine leaves to FATE: open files, memory and disk. A job that lacks them fails without saying so."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

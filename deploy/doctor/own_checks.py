@@ -1,7 +1,5 @@
 """Is what this machine has of its own sound: the installation, and what each party keeps to itself?"""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -4,8 +4,6 @@ It is run as a file by the interpreter of a server or a provider, in which this 
 standard library only, and Python 3.8. Components are looked up as FATE does it, through `pkg_resources`.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

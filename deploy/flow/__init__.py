@@ -4,8 +4,6 @@
 a FATE-Flow wherever it runs, and `process` is what the server's process runs.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from pathlib import Path

@@ -7,8 +7,6 @@ A job is as old as its number says, which begins with the time of its submission
 a clock was set back, younger jobs have older numbers. What has no number is as old as its file.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

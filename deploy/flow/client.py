@@ -1,7 +1,5 @@
 """Questions to a FATE-Flow over HTTP, signed where its client authentication asks for it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.client

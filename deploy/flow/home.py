@@ -1,7 +1,5 @@
 """FATE-Flow's `settings.py`, a program that holds what no configuration file can say."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

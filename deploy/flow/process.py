@@ -8,8 +8,6 @@ Where Spark has stored a table as files, FATE-Flow 2.2 cannot read it back for t
 table's address, which no address has, before each file's path, which is whole already.
 """
 
-from __future__ import annotations
-
 import os
 
 from ..fate_patches.warm_handover import OWNER

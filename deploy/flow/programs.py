@@ -1,7 +1,5 @@
 """What every start of a program takes: patience, free ports, and a record of what was started."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket

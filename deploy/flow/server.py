@@ -1,7 +1,5 @@
 """The embedded FATE-Flow server: what is at its address, its processes, and its start and stop."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

@@ -4,8 +4,6 @@ A job keeps its cores until it ends. Nothing in FATE-Flow ends one whose process
 `running` or `waiting` for good, and after four of them no job starts any more.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ components are named in the registration itself: left to find them, FATE-Flow 2.
 takes the list of third-party components for a list of names, which it is not.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass

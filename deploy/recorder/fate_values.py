@@ -6,8 +6,6 @@ pickled: a big integer is a radix (4 bytes), a length (8 bytes) and its digits w
 Only FATE's own classes that attacks read are taken apart; a message that holds another one is left out, with its name.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -13,8 +13,6 @@ Nothing that goes wrong here may end a task, which would tell other parties that
 in the task's log. A peer chooses names of tasks and what it sends; so names are checked before they name a file.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

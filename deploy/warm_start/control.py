@@ -1,7 +1,5 @@
 """Start, switch off and look at the fork servers whose sockets are in a folder."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ It serves only while a fork is harmless, with a single thread and no file open b
 imported is what a new Python process would import; otherwise it refuses, and the task starts cold.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import gc

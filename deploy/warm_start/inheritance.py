@@ -6,8 +6,6 @@ where there is one that cannot be made anew nothing is served. Randomness that c
 call (`secrets`, `os.urandom`, numpy's `default_rng()`, `cryptography`) needs nothing.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import random

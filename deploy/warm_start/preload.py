@@ -1,7 +1,5 @@
 """What the fork server imports before the first task comes, and whether a new Python process would import the same."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

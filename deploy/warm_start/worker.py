@@ -5,8 +5,6 @@ takes it on, says that it is ready, begins when it is told to, and ends as Pytho
 that it shares: that alone would copy all their memory, and cost a third of a second.
 """
 
-from __future__ import annotations
-
 import atexit
 import builtins
 import ctypes

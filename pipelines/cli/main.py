@@ -1,7 +1,5 @@
 """The ``fate-dp`` command."""
 
-from __future__ import annotations
-
 import argparse
 import codecs
 import io

@@ -1,7 +1,5 @@
 """What the client classes share: their signature, documentation and checks, made from what the component declares."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches

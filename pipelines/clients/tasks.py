@@ -1,8 +1,6 @@
 """The client classes, one for each component: what they are for. All else comes from settings, see
 `definition.DeclaredTask`."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any

@@ -10,8 +10,6 @@
 What cannot be audited gives a certificate that is void and says why, in one sentence; it is never missing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable

@@ -9,8 +9,6 @@ leave it as counts alone. Canaries of a table are made once: coins that were tos
   coins of their own, so that canaries say nothing of any record, and a replaced record replaces no canary.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ numbers and ``NaN`` alone. So what it gets is a file of our own (`CsvTable.write
 column of a user's file is asks here.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gc

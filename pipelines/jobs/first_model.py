@@ -4,8 +4,6 @@ The job is a Python file, which calls what the how-tos call; `fate-dp try` runs 
 beforehand but its owner: bins come from declared rules or, in the job, from private quantiles.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a party may combine of a job and of earlier ones that this machine's ledgers know: of the same tables, over several jobs."""
 
-from __future__ import annotations
-
 from fate_dp.components.common.channels import channels_of, inputs
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.components.disclosure.declaration import EVERY, FEATURES, LABELS, LEARNS, SOME

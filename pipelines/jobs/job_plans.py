@@ -1,7 +1,5 @@
 """The plan of a job that was named by a file of its DAG or by its id on a FATE-Flow server."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

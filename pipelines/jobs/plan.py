@@ -12,8 +12,6 @@ stay secret, the mean is taken with the public normaliser ``expected_batch``, an
 Numbers hold for continuous noise; what a grid adds is charged by the mechanism's event when it runs.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping

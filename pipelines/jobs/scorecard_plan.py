@@ -4,8 +4,6 @@
 first order, in a bin of average size, and of what is released: a ridge draws both the weight and its error towards zero.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The caps of a party's tables by the names that they were uploaded under: what is spent, what may be, and setting it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tempfile

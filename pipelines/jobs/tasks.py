@@ -3,8 +3,6 @@
 FATE-Flow ends a job whose process it misses, but no job whose process is stopped, and none while it is itself in trouble.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Upload a CSV file as a table that FATE's reader finds by namespace and name."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A line that passes a layer is given a place of its own there, so that it runs be
 layer everything stands below the middle of what it comes from, which keeps most lines from crossing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

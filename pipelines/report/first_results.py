@@ -1,7 +1,5 @@
 """What a first model leaves beside its card: figures on held-out rows, the job's report, and the rules of the bins that were made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ file, a missing or unknown field, or a word that ``privacy/events.py`` does not 
 guarantees must not be complete by chance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -4,8 +4,6 @@ A report that is read comes from another party, perhaps through several hands. E
 annotations of the dataclasses, so that nothing half-right is joined, and one sentence says which file is wrong.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """What a party's ledger says of one job: its lines, what observers were told by it and in all, and caps with what is left."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Each step, every unit takes part by an independent coin of ``sampling_probabilit
 norm C, and N(0, (noise_multiplier C)^2) is added to the sum. Batches cut by a shuffled loader are *not* this mechanism.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

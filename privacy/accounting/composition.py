@@ -4,8 +4,6 @@ Why the formulas hold: docs/proofs-privacy.md. Epsilons are in nats, of one unit
 and one relation, against one observer; results are rounded up.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

@@ -10,8 +10,6 @@ and rounded to the safe side. All holds for noise from the real-valued normal di
 it is charged elsewhere, as slack. More in docs/proofs-privacy.md.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterable

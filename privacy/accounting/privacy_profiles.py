@@ -10,8 +10,6 @@ Every function of an array is vectorised over epsilon, and its rounding errors a
 beside 1. The tails left out by ``lowest`` and ``highest`` weigh less than 1e-22.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ discrete Gaussians of s steps each is within total variation tau / 4 of one, tau
 variation, and a proof of its own).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

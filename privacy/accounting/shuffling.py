@@ -7,8 +7,6 @@ in nats, and every result is an upper bound, also in floating point. The message
 one randomiser with the same public parameters. Proofs: docs/proofs-privacy.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@
 docs/proofs-privacy.md. Slack, a distance on the same data, is the same under both.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

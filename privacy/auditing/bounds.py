@@ -4,8 +4,6 @@ Lower bounds on epsilon, in nats, wrong with probability at most 1 - confidence 
 references stand in docs/proofs-audits.md. The relation is that in which the caller's inputs are neighbours.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -11,8 +11,6 @@ refuses a file in which they read otherwise. The verdict is one of
 Epsilons in nats.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -7,8 +7,6 @@ apart, as far as is known. The claim is the epsilon that the accountant gives fo
 control is the same without noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

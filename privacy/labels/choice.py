@@ -14,8 +14,6 @@ smaller variance for K m < n f / g^2. The sampling error of the labels themselve
 so is delta, which flips do not need.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..accounting.gaussian import gaussian_sigma

@@ -21,8 +21,6 @@ features, the guest knows X_h up to one square matrix. So ``max_rounds`` is smal
 - ``none``: labels stay as they are.  ``auto``: ``choose_mode`` decides.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import dataclass

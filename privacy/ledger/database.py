@@ -1,7 +1,5 @@
 """The SQLite file of a ledger: its tables and durable transactions."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,6 @@ Tags of another key say nothing. So datasets that were remembered under another 
 under this one; and what an earlier version remembered, by columns only, joins where a column has the same name.
 """
 
-from __future__ import annotations
-
 import shlex
 import sqlite3
 from collections.abc import Iterable

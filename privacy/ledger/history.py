@@ -5,8 +5,6 @@ since when. Records that a later job added to a line count from the line's first
 is an upper bound; the last one is what is spent.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A record is known by a keyed tag of its match id and a keyed tag of its true lab
 key. Unit *label*, relation *replace-one*, epsilons in nats.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """The privacy ledger of one party: what was released, to whom, at what epsilon, and what may still be released."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import defaultdict

@@ -6,8 +6,6 @@ record together (dropping a column must not open a new count), and refused beyon
 counted. Every loss comes with fresh noise, and repeats average it out: hence the same count of trainings that show them.
 """
 
-from __future__ import annotations
-
 import secrets
 import sqlite3
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A step is written, and charged, before its output is released. Its release key n
 same draw after a crash records the same release, which costs once.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

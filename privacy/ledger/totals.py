@@ -16,8 +16,6 @@ largest one; records cannot be linked from key to key, or from source to source,
 losses have no guarantee: their totals are infinite, and a cap on their number takes the place of a budget.
 """
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections import defaultdict

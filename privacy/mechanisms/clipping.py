@@ -11,8 +11,6 @@ move the contributions of others by their last bits. Here squares are whole numb
 exact in any order, and everything else is done element by element.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

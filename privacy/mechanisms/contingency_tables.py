@@ -11,8 +11,6 @@ is known exactly, the sensitivity is smaller than that of clipped rows of the sa
 the theorem and its proof.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

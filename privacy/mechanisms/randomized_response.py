@@ -8,8 +8,6 @@ Reference: S. L. Warner, "Randomized response", JASA 60 (1965); P. Kairouz, S. O
 for local differential privacy", JMLR 17 (2016), for k classes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Uniformly random permutations, and Poisson samples as ``PoissonSampledGaussian`` events assume."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..noise.stream import Integers, Rng, bernoulli, check_probability, check_size, open_stream

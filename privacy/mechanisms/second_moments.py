@@ -8,8 +8,6 @@ the integers, and no sensitivity has a term for the grid.
 Unit of all integers: 2^-24, that of ``dp_hetero_lr``'s tables. The grid may be coarser, see ``SecondMoments``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ decide; only where they equal the first 64 bits of a threshold are the other 128
 inversion, and the error that of 192-bit inversion.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right

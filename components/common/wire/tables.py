@@ -5,8 +5,6 @@ are read as bytes, taken apart by `codec`, and only what that made of them is pi
 sealed for its table, and how many there are stands in the table's message, which is sealed, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

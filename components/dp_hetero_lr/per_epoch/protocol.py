@@ -10,8 +10,6 @@ linear equation per host feature for every row: after as many different w as a h
 square matrix, so that the hosts' ledgers count them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

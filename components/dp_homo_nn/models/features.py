@@ -8,8 +8,6 @@ the same shapes, in memory that torch aligns to 64 bytes, by one thread. What is
 scale, for one image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ No real picture stands behind them, so what is computed from them costs no priva
   photographs (the dead leaves model; A. Lee, D. Mumford and J. Huang, "Occlusion models for natural images", 2001).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -10,8 +10,6 @@ image's features are added to those of its mirror image where it has colours. Al
 A record's features depend on that record only, as in `features`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """What a job says of its model: public, the same at every party, and no name of anything to import."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

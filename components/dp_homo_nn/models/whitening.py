@@ -10,8 +10,6 @@ between processors features differ by some 1e-4 of the largest, since small dire
 record's features only: each product has one row, computed as in `features`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

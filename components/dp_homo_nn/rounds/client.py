@@ -4,8 +4,6 @@ Samples, batch sizes and a client's own coin never leave it. How long it takes i
 longer. For the unit client the update is computed whatever the coin says.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """torch's optimisers and learning-rate schedules under FATE's names, for flat weights."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -13,8 +13,6 @@ round i mod P; which of a client's records stands at which of its places is a pe
 every epoch and keeps (docs/proofs-dp_homo_nn.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -16,8 +16,6 @@ FATE's federation (`FateChannel`) or in one process (in tests). Messages are byt
   whole vectors.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from abc import ABC, abstractmethod

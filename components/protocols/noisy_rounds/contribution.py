@@ -6,8 +6,6 @@ the norm was at most C; one Gaussian mechanism releases both, and there is nothi
 values and public numbers only, so it may be published.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 Each party checks its own; what other parties learn is that one of them refuses, not what its rows are like.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -7,8 +7,6 @@ part in the next one.
 A data party's line in its ledger comes before the message that it is for: `send_charged` is the one place that sees to it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
