@@ -6,8 +6,6 @@ party's home (mode 0600). It holds plain values alone, in the form in which our 
 arrays, vectors of encrypted numbers as `Ciphertexts`, a public key as ``{"n": n}``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -61,7 +59,7 @@ class Message:
         return codec.encode((self.sender, self.name, self.tag, kind, content))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Message:
+    def from_bytes(cls, data: bytes) -> "Message":
         """The message of `to_bytes`; raises `codec.Malformed`, ValueError or TypeError for anything else."""
         sender, name, tag, kind, content = own_value(data)
         if kind == LEFT_OUT:

@@ -8,8 +8,6 @@ A look around for a library came first. OpenSSL and Intel's cryptography library
 but what they export are whole powers, one exponent for each base; a comb, buckets and windows need the products.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import logging
@@ -62,7 +60,7 @@ def kernel() -> Kernel:
     return found
 
 
-def ring_for(modulus: int) -> Ring | None:
+def ring_for(modulus: int) -> "Ring | None":
     """Arithmetic modulo an odd number by the kernel, or None where gmpy2 is to be used."""
     library = kernel().library
     return None if library is None or not fits(modulus, library) else Ring(modulus, library)
@@ -105,7 +103,7 @@ def checked(library: ctypes.CDLL) -> Kernel:
     return Kernel(library, "The native kernel computes products, with AVX-512 IFMA.")
 
 
-def _agrees(ring: Ring) -> bool:
+def _agrees(ring: "Ring") -> bool:
     modulus, count = ring.modulus, 11
     root = gmpy2.isqrt(modulus)
     values = [mpz(0), mpz(1), modulus - 1, root, root - 1]
@@ -170,7 +168,7 @@ class _Form:
     part: int
 
     @classmethod
-    def of(cls, modulus: int) -> _Form:
+    def of(cls, modulus: int) -> "_Form":
         root, rest = gmpy2.isqrt_rem(mpz(modulus))
         root, parts, spare = (mpz(modulus), 1, _SPARE_BITS) if rest else (root, 2, _SPARE_BITS_OF_PAIRS)
         limbs = -(-(root.bit_length() + spare) // _LIMB_BITS)

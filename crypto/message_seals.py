@@ -6,8 +6,6 @@ Rows of a table, which engines spread by their keys and bring in any order, are 
 deterministic: equal keys stay equal. Opening raises cryptography's InvalidTag.
 """
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV, ChaCha20Poly1305
@@ -36,7 +34,7 @@ class SealKey:
     def open(self, number: int, mark: bytes, sealed: bytes) -> bytes:
         return self._cipher.decrypt(_bytes(number), sealed, mark)
 
-    def of_table(self, number: int) -> RowSeal:
+    def of_table(self, number: int) -> "RowSeal":
         """The key of the rows of one table, whose message has this number."""
         return RowSeal(HKDFExpand(SHA256(), _ROWS_BYTES, _bytes(number)).derive(self._tables))
 
@@ -59,7 +57,7 @@ class RowSeal:
     def open(self, key: bytes, value: bytes) -> tuple[bytes, bytes]:
         return self._cipher.decrypt(key, [_KEY_OF_ROW]), self._cipher.decrypt(value, [key])
 
-    def __reduce__(self) -> tuple[type[RowSeal], tuple[bytes]]:
+    def __reduce__(self) -> "tuple[type[RowSeal], tuple[bytes]]":
         return RowSeal, (self._key,)
 
 

@@ -5,8 +5,6 @@ Garner 1959 for arithmetic on them). Under Paillier, where only whole integers a
 products modulo ``m_1, ..., m_s`` for the price of one, and no part can run over into the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -28,7 +26,7 @@ class ResidueSystem:
 
     @classmethod
     @lru_cache(maxsize=32)
-    def below(cls, bits: int, count: int) -> ResidueSystem:
+    def below(cls, bits: int, count: int) -> "ResidueSystem":
         """The largest ``count`` odd numbers below 2^bits that are pairwise coprime: public, and the same at every party.
 
         For 64 bits and more each exceeds 2^bits (1 - 2^-32).

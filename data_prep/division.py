@@ -1,7 +1,5 @@
 """Rows between training and test, and between parties, with an independent random stream for each step."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -51,7 +49,7 @@ class Shares:
         self._whole()
 
     @classmethod
-    def parse(cls, text: str) -> Shares:
+    def parse(cls, text: str) -> "Shares":
         """Shares from a text such as `25,25,50`."""
         try:
             return cls(tuple(float(part) for part in text.split(",")))

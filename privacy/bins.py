@@ -12,8 +12,6 @@ Bins have no guarantee of their own. Cut points and categories are shown, so tha
 mechanism such as ``mechanisms/quantiles.py``. The bin of a record is as private as its value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -129,7 +127,7 @@ class ColumnBins:
         return {**wire, "special": list(self.special)}
 
     @classmethod
-    def from_wire(cls, document: object) -> ColumnBins:
+    def from_wire(cls, document: object) -> "ColumnBins":
         """The inverse of ``to_wire``; raises ``InvalidArgument`` for anything that it cannot have made.
 
         A model of before there were special values has none.
@@ -193,7 +191,7 @@ class TableBins:
         return [column.to_wire() for column in self.columns]
 
     @classmethod
-    def from_wire(cls, document: object) -> TableBins:
+    def from_wire(cls, document: object) -> "TableBins":
         """The inverse of ``to_wire``; raises ``InvalidArgument`` for anything that it cannot have made."""
         if not isinstance(document, list):
             raise InvalidArgument("Bins of a table must be a list with the bins of each column.")

@@ -14,8 +14,6 @@ All of it is post-processing of the counts, at no further cost. Noise biases the
 an IV above 0, the more so the more bins it has.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -47,7 +45,7 @@ class BinTable:
         """Records of each bin."""
         return self.events + self.others
 
-    def with_flips_reverted(self, epsilon: float) -> BinTable:
+    def with_flips_reverted(self, epsilon: float) -> "BinTable":
         """Unbiased estimates of the true counts, of counts by labels that were flipped at ``epsilon`` (nats), two classes.
 
         With the flip rate q = 1 / (1 + e^epsilon) a bin of n records has in expectation (1 - 2 q) e + q n flipped events.

@@ -1,7 +1,5 @@
 """What an operator says of an uploaded table, beside its caps: whom its ids name, and public facts of its columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -45,7 +43,7 @@ class TableFacts:
         if both:
             raise InvalidArgument.of(f"codes of {both[0]!r}", "both", "special or categories")
 
-    def of_columns(self, names: Collection[str]) -> TableFacts:
+    def of_columns(self, names: Collection[str]) -> "TableFacts":
         """What is said of these columns, and of the whole table."""
         own: dict[str, Any] = {
             about: {name: each for name, each in getattr(self, about).items() if name in names} for about in BY_COLUMN

@@ -4,8 +4,6 @@ Work on a table runs in the party's own thread, so that recorders and debuggers 
 FATE's engines keep, so that a kernel never shares an object with its caller.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -47,7 +45,7 @@ class MemoryTable(KVTable):
         output_partitioner_type: int,
         output_num_partitions: int,
         **_: Any,
-    ) -> MemoryTable:
+    ) -> "MemoryTable":
         made: list[Rows] = [{} for _ in range(output_num_partitions if shuffle else self.num_partitions)]
         for index, part in enumerate(self.parts):
             for key, value in map_partition_op(index, iter(part.items())):
@@ -57,13 +55,13 @@ class MemoryTable(KVTable):
 
     def _binary_sorted_map_partitions_with_index(
         self,
-        other: MemoryTable,
+        other: "MemoryTable",
         binary_map_partitions_with_index_op: Callable[[int, Iterable, Iterable], Iterable],
         key_serdes_type: int,
         partitioner_type: int,
         output_value_serdes_type: int,
         **_: Any,
-    ) -> MemoryTable:
+    ) -> "MemoryTable":
         made = [
             dict(binary_map_partitions_with_index_op(index, iter(own.items()), iter(others.items())))
             for index, (own, others) in enumerate(zip(self.parts, other.parts))

@@ -1,7 +1,5 @@
 """A component as one step of a play: its tables and models come and go in memory, in place of FATE's artifacts."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading
@@ -48,7 +46,7 @@ class Artifact:
         note_output(self.name, self.content)
         self.written.append(self.content)
 
-    def __next__(self) -> Artifact:
+    def __next__(self) -> "Artifact":
         return self
 
 
@@ -134,7 +132,7 @@ class Played:
     errors: dict[PartyId, BaseException] = field(default_factory=dict)
     metrics: dict[PartyId, list] = field(default_factory=dict)
 
-    def check(self) -> Played:
+    def check(self) -> "Played":
         for error in self.errors.values():
             raise error
         return self

@@ -1,7 +1,5 @@
 """The tasks of a job and how data flow between them, read from its DAG as fate_client writes it and FATE-Flow keeps it."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterator, Sequence
@@ -104,7 +102,7 @@ class JobFiles:
     parameters: Path
 
     @classmethod
-    def of_this_task(cls) -> JobFiles | None:
+    def of_this_task(cls) -> "JobFiles | None":
         """Those of the task that runs in this process, None where FATE-Flow did not start it."""
         given = dict(zip(sys.argv, sys.argv[1:])).get("--config")
         if not given:

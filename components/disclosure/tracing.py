@@ -7,8 +7,6 @@ sees what all of them see, and nobody observes itself. What another job did to a
 is taken to hold true labels. Nothing is run.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -92,7 +90,7 @@ class Labels:
     classes: tuple[Any, ...] | None = None
 
     @classmethod
-    def worst(cls, found: Iterable[Labels]) -> Labels:
+    def worst(cls, found: "Iterable[Labels]") -> "Labels":
         """True labels if any holds them; of several flips those of the largest epsilon."""
         order = {NO_LABELS: 0, FLIPPED: 1, TRUE: 2}
         return max(found, key=lambda labels: (order[labels.state], labels.epsilon or 0.0), default=NONE)

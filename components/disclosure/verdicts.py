@@ -4,8 +4,6 @@
 the same sentence, ``off`` asks nothing (`enforce`).
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import re
@@ -129,7 +127,7 @@ class Change:
     epsilon: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Change:
+    def parse(cls, text: str) -> "Change":
         found = CHANGE.fullmatch(text)
         if found is None:
             raise InvalidArgument.of("--what-if", text, "label_flip@TASK or label_flip@TASK:epsilon=NUMBER")

@@ -1,7 +1,5 @@
 """What all parties agree on before training starts: checks at each party, and the terms that the guest sets."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -282,7 +280,7 @@ class OwnPart(NamedTuple):
     mean_square_bits: int
 
     @classmethod
-    def of(cls, ctx: Context, frame: DataFrame, bits: int) -> OwnPart:
+    def of(cls, ctx: Context, frame: DataFrame, bits: int) -> "OwnPart":
         return cls(data_parties(ctx).index(own_party(ctx)), frame.shape[0], len(frame.schema.columns), bits)
 
 

@@ -1,7 +1,5 @@
 """One party's part of the model: weights, optimiser and progress, and their form in FATE's JSON model."""
 
-from __future__ import annotations
-
 import copy
 import hmac
 import logging
@@ -159,7 +157,7 @@ class PartyModel:
         }
 
     @classmethod
-    def from_json(cls, document: Document, settings: TrainSettings, terms: TrainingTerms) -> PartyModel:
+    def from_json(cls, document: Document, settings: TrainSettings, terms: TrainingTerms) -> "PartyModel":
         """A model to go on training: weights, optimiser and schedule continue, ``settings`` bring the new epochs."""
         estimators, columns = estimators_of(document), columns_of(document)
         model = cls(settings, terms, header_of(document), columns, has_intercept(document))

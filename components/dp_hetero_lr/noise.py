@@ -6,8 +6,6 @@ Adaptive noise takes two fits. Each has noise of its own, and its own cross prod
 scales of each party's features, which stay with that party.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -121,7 +119,7 @@ class OwnNoise:
     @classmethod
     def of(
         cls, ctx: Context, settings: TrainSettings, frame: DataFrame, intercept: bool = False, has_target: bool = False
-    ) -> OwnNoise | None:
+    ) -> "OwnNoise | None":
         """None with privacy none; ValueError, and nothing written, where the party's cap does not allow its noise."""
         if settings.privacy == NONE:
             return None

@@ -3,8 +3,6 @@
 Scoring joint is of rows of which every party has its columns, scoring encrypted of rows that the guest alone has.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import operator
@@ -163,7 +161,7 @@ class AskedRows(CountedScores):
     """
 
     @classmethod
-    def of(cls, home: PartyHome, job: JobReference, header: Sequence[str]) -> AskedRows:
+    def of(cls, home: PartyHome, job: JobReference, header: Sequence[str]) -> "AskedRows":
         dataset = f"{WEIGHTS}{columns_name(header)}"
         # Columns of weights have names of their own: showing scores of training rows counts against another cap.
         home.ledger.remember_weights(dataset, [f"weight of {column}" for column in header])

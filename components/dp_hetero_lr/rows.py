@@ -5,8 +5,6 @@ full batches however the rows are spread over blocks (batches are consecutive ro
 spread). The host's ledger counts *different* scores, so this matters.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -35,7 +33,7 @@ class Block(NamedTuple):
     features: np.ndarray
     labels: np.ndarray | None = None
 
-    def within(self, first: int, last: int) -> Block:
+    def within(self, first: int, last: int) -> "Block":
         """The rows whose global index lies in [first, last)."""
         low = min(max(first - self.start, 0), len(self.features))
         high = min(max(last - self.start, 0), len(self.features))

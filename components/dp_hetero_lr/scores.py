@@ -8,8 +8,6 @@ and cannot average the rounding away. Asked at several steps, one draw gives sev
 that at the finest step alone, by less than a fifth.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import logging
@@ -107,7 +105,7 @@ class ScoreRelease(CountedScores):
     units: Units | None = None
 
     @classmethod
-    def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, key: str | None = None) -> ScoreRelease:
+    def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, key: str | None = None) -> "ScoreRelease":
         """Of a table; ``key`` is the task's data input that it is, None where the task has one only."""
         dataset, cap = cls.of_table(home, frame, key)
         losses = CountedLosses(home, job, dataset, frame.shape[0])

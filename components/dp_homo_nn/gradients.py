@@ -4,8 +4,6 @@ A penalty on the weights is no part of a loss here: it needs no data, so it is t
 neither clipped nor paid for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import accumulate
@@ -46,7 +44,7 @@ class LayeredModule:
         self.load()
 
     @classmethod
-    def of(cls, module: nn.Module, shape: Sequence[int], most_records: int) -> LayeredModule | None:
+    def of(cls, module: nn.Module, shape: Sequence[int], most_records: int) -> "LayeredModule | None":
         """The counterpart of a module for records of a shape; None where it has none, or holds parameters in another way."""
         found, layers, widest = torch.zeros(2, *shape), list[Layer](), 1
         ahead = _pooled_first(layers_in_order(module))

@@ -15,8 +15,6 @@ What a record's gradient costs, in multiply-adds, for O outputs and I inputs of 
 So there is no choice to be made at run time: one place is kept as two vectors, several are multiplied out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -34,7 +32,7 @@ class PooledConvolution(Layer[Tensor]):
     """``nn.Conv2d`` of one group, without dilation, padded by zeros, and an ``nn.MaxPool2d`` whose windows lie side by side."""
 
     @classmethod
-    def of(cls, convolution: object, pooling: object, shape: Sequence[int]) -> PooledConvolution | None:
+    def of(cls, convolution: object, pooling: object, shape: Sequence[int]) -> "PooledConvolution | None":
         """For records (channels, height, width); None without the kernel, and for layers of other kinds."""
         kernel = record_kernel()
         if kernel is None or type(convolution) is not nn.Conv2d or type(pooling) is not nn.MaxPool2d:

@@ -18,8 +18,6 @@ convolution has one place per pixel of its output, whose inputs are cut out as p
 performance convolutional neural networks", 2006; for per-record norms I. Goodfellow, arXiv 1510.01799).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +45,7 @@ ACTIVATIONS = (nn.Tanh, nn.ReLU)
 MAX_WINDOWS_BITS = 13
 
 
-def record_layer(layer: Any, shape: Sequence[int]) -> Layer | None:
+def record_layer(layer: Any, shape: Sequence[int]) -> "Layer | None":
     """The counterpart of a torch layer for records of a shape in which none feels its companions; None without any."""
     kind = type(layer)
     if layer._forward_hooks or layer._forward_pre_hooks or getattr(layer, "return_indices", False):
@@ -298,7 +296,7 @@ class Averaged(InAnyOrder):
         """There are no weights."""
 
     @classmethod
-    def of(cls, layer: Any, shape: Sequence[int]) -> Averaged | None:
+    def of(cls, layer: Any, shape: Sequence[int]) -> "Averaged | None":
         """None where windows of an adaptive pooling have several sizes."""
         if isinstance(layer, nn.AdaptiveAvgPool2d):
             wanted = [side if given is None else given for side, given in zip(shape[1:], pair_of(layer.output_size))]

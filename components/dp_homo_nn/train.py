@@ -1,7 +1,5 @@
 """The stage train: who plays what, and what each party does in a round of `protocols.noisy_rounds.training` and at the end."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from functools import partial
@@ -137,7 +135,7 @@ def take_part(ctx: Context, agreement: HomoNNDataAgreement, frame: DataFrame) ->
 
 
 def _release_contributions(
-    ctx: Context, step: ContributionStep, member: HomoNNMember, aggregation: Aggregation
+    ctx: Context, step: ContributionStep, member: "HomoNNMember", aggregation: Aggregation
 ) -> None:
     """This party's part of the step before adaptive noise; afterwards the member's rounds have scales, or it failed."""
     me, server = own_party(ctx), party_of(ctx, aggregation.federation.server)

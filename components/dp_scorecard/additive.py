@@ -10,8 +10,6 @@ needs no record. A score becomes a probability as in linear discriminant analysi
 classes follow from the same sums.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +76,7 @@ class Errors(NamedTuple):
     square: float = 0.0
 
     @classmethod
-    def of(cls, inverse: np.ndarray, weights: Vector, variances: Variances) -> Errors:
+    def of(cls, inverse: np.ndarray, weights: Vector, variances: Variances) -> "Errors":
         """To first order."""
         own, (of_matrix, of_linear) = np.diag(inverse), variances
         squared = float(-2 * own @ (of_matrix @ weights**2))

@@ -1,7 +1,5 @@
 """What all parties of a scorecard's training agree on: tables that fit, the terms, the noise, and what the ledger is charged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from fate_dp.privacy.events import REPLACE_ONE, Event, Gaussian
@@ -42,7 +40,7 @@ class ScorecardTerms:
     key_length: int
 
     @classmethod
-    def from_wire(cls, wire: Document) -> ScorecardTerms:
+    def from_wire(cls, wire: Document) -> "ScorecardTerms":
         try:
             counts = tuple(tuple(map(int, of_party)) for of_party in wire["counts"])
             return cls(**{**wire, "counts": counts, "multipliers": tuple(map(float, wire["multipliers"]))})

@@ -4,8 +4,6 @@ The guest's document holds all columns, those of hosts by number; a host's holds
 so that a host's part of a record's points says no more than their sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -45,7 +43,7 @@ class Points:
         ]
 
     @classmethod
-    def from_json(cls, columns: Sequence[Document]) -> Points:
+    def from_json(cls, columns: Sequence[Document]) -> "Points":
         return cls(
             tuple(column["column"] for column in columns),
             tuple(len(column["points"]) for column in columns),
@@ -88,7 +86,7 @@ class Scorecard:
     base: int
     scale: Scale
     calibration: Calibration
-    path: tuple[tuple[float, Scorecard], ...] = ()
+    path: "tuple[tuple[float, Scorecard], ...]" = ()
 
     def to_json(self, meta: Document) -> Document:
         data: Document = {"scorecard": self._columns()}
@@ -121,7 +119,7 @@ class Scorecard:
         }
 
     @classmethod
-    def from_json(cls, document: object) -> Scorecard:
+    def from_json(cls, document: object) -> "Scorecard":
         """Raises ValueError for what `to_json` did not write."""
         try:
             data, meta = document["data"]["scorecard"], document["meta"]  # type: ignore[index]

@@ -8,8 +8,6 @@ Scoring plain is of rows of which the guest has all columns, binned. It needs no
 points of all bins; encrypted scoring, which would hide a host's points from the guest, has therefore nothing left to hide.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,7 +39,7 @@ class ShownPoints(CountedScores):
     digest: str
 
     @classmethod
-    def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, card: Scorecard) -> ShownPoints:
+    def of(cls, home: PartyHome, job: JobReference, frame: DataFrame, card: Scorecard) -> "ShownPoints":
         content = np.ascontiguousarray(card.own.points, dtype="<i8").tobytes()
         digest = hashlib.sha256(content + frames.content_digest(frame, home.key)).hexdigest()
         return cls(home, job, *cls.of_table(home, frame), frame, digest)

@@ -1,7 +1,5 @@
 """Rules by which columns are cut into bins: cut points, categories, a public range, or private quantiles. No FATE in here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,7 +42,7 @@ class PublicBins:
     def named(self, name: str) -> ColumnBins:
         return replace(self.column, name=name)
 
-    def with_special(self, values: tuple[float, ...]) -> PublicBins:
+    def with_special(self, values: tuple[float, ...]) -> "PublicBins":
         """The same rule, with these special values unless it has some."""
         return self if self.column.special else PublicBins(replace(self.column, special=values))
 
@@ -69,7 +67,7 @@ class QuantileBins:
         """An upper bound: equal quantiles are one cut point; special and missing values have bins."""
         return self.bins + len(self.special) + 1
 
-    def with_special(self, values: tuple[float, ...]) -> QuantileBins:
+    def with_special(self, values: tuple[float, ...]) -> "QuantileBins":
         """The same rule, with these special values unless it has some."""
         return self if self.special else replace(self, special=values)
 

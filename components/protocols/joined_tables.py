@@ -5,8 +5,6 @@ A share of up to 65 bits is kept in two int64 columns, ``<name>.high`` and ``<na
 stays distributed.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +68,7 @@ class Alignment:
         }
 
     @classmethod
-    def from_json(cls, document: Document) -> Alignment:
+    def from_json(cls, document: Document) -> "Alignment":
         """Raises ValueError for what `to_json` did not write, or wrote with another format of shares."""
         try:
             form = {name: document[name] for name in _FORMAT}

@@ -2,8 +2,6 @@
 `fate_dp.crypto.shared_descent`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +55,7 @@ class JointColumns:
     own: int
 
     @classmethod
-    def of(cls, ctx: Context, counts: Iterable[int]) -> JointColumns:
+    def of(cls, ctx: Context, counts: Iterable[int]) -> "JointColumns":
         names = tuple((role, party) for role, party in data_parties(ctx))
         return cls(names, tuple(counts), names.index(tuple(ctx.federation.local_party)))
 

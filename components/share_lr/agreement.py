@@ -1,7 +1,5 @@
 """The shared rows of a task: what align wrote, checked at this party, and with the other party's."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass, replace
 
@@ -31,7 +29,7 @@ class SharedRows:
     alignment: Alignment
 
     @classmethod
-    def of(cls, frame: DataFrame, document: Document) -> SharedRows:
+    def of(cls, frame: DataFrame, document: Document) -> "SharedRows":
         """Raises ValueError where table and alignment do not belong together."""
         alignment = Alignment.from_json(document)
         if frame.shape[0] != alignment.rows or not belongs_to(frame, alignment.session):

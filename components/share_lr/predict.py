@@ -5,8 +5,6 @@ on every alignment as one release, held-out records or not, over all jobs: with 
 as there are features, the guest can solve for the features of every row.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,7 +45,7 @@ class JoinedScoreRelease(CountedScores):
     @classmethod
     def of(
         cls, home: PartyHome, job: JobReference, alignment: Alignment, reveal: str, origin: str
-    ) -> JoinedScoreRelease:
+    ) -> "JoinedScoreRelease":
         """For the model of this ``origin``, a name that the host itself chose: no other party can give one twice."""
         columns, named = list(alignment.own), [origin, alignment.session]
         if reveal != "both":

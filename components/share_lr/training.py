@@ -11,8 +11,6 @@ How large a column is nobody knows. Values are below 2^4 in magnitude, as align 
 at most 2^8; all widths rest on this public bound.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -64,7 +62,7 @@ class Side:
     together: Callable[[str, Callable], Any]
 
     @classmethod
-    def of(cls, ctx: Context, keys: Keys, columns: JointColumns) -> Side:
+    def of(cls, ctx: Context, keys: Keys, columns: JointColumns) -> "Side":
         ((peer, party),) = columns.peers(ctx).items()
         return cls(party, keys.private, keys.peers[peer], columns.is_guest, Together(ctx))
 

@@ -1,7 +1,5 @@
 """A scorecard as one HTML page that needs nothing else: for each column the points of its bins, and how far noise may move them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,7 +57,7 @@ class Column:
     apart: list[Bin]
 
     @classmethod
-    def of(cls, column: Characteristic, facts: CardFacts) -> Column:
+    def of(cls, column: Characteristic, facts: CardFacts) -> "Column":
         evidence, bins = evidence_of(column.told), []
         noise = column.told.get(POINTS_NOISE, [0.0] * len(column.points))
         for at, label in enumerate(labels_of(column, facts)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from .page import render
+from .page import FOLDER, render
 
 BOX_WIDTH, BOX_HEIGHT = 176, 62
 LANE = 18
@@ -112,5 +112,5 @@ def _width_of(layer: Sequence[Place]) -> int:
 def dag_svg(boxes: Sequence[Box], reads: Mapping[str, Sequence[str]], description: str) -> Markup:
     """The picture; ``boxes`` and ``reads`` name the same tasks, each after those that it reads. All text in it is escaped."""
     by_name = {box.name: box for box in boxes}
-    sizes = {"box_width": BOX_WIDTH, "box_height": BOX_HEIGHT, "longest": LONGEST}
-    return Markup(render("dag_picture.html", told=description, boxes=by_name, layout=Layout(reads), **sizes))
+    named = {"told": description, "boxes": by_name, "layout": Layout(reads), "longest": LONGEST}
+    return Markup(render("dag_picture.html", box_width=BOX_WIDTH, box_height=BOX_HEIGHT, folder=FOLDER, **named))

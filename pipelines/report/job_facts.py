@@ -5,8 +5,6 @@ logged, its ledger and its caps, and what it sees or shows. `gather` asks FATE-F
 even where one server plays all parties. A report of several parties (`job_documents.merged`) has a part of each.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -99,7 +97,7 @@ class Learned:
     leaks: bool
 
     @classmethod
-    def of(cls, sight: Sight, disclosure: Disclosure) -> Learned:
+    def of(cls, sight: Sight, disclosure: Disclosure) -> "Learned":
         as_declared = ("what", "form", "learns", "message", "computes", "evidence", "attack")
         return cls(
             **{name: getattr(sight.shown, name) for name in as_declared},

@@ -7,8 +7,6 @@ every mass is first multiplied by e^(tilt * loss), which moves the bulk to where
 still amount to is bounded and added. Losses are in nats. Proofs: docs/proofs-privacy.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,7 +109,7 @@ def _falling(deltas: Floats) -> Floats:
     return np.maximum.accumulate(deltas[::-1])[::-1]
 
 
-def composed(parts: Sequence[tuple[Pair, int]]) -> list[Composition]:
+def composed(parts: Sequence[tuple[Pair, int]]) -> "list[Composition]":
     """The loss of all releases, each with its profiles and count, in any order: one for each side of their pairs.
 
     None at all where no grid holds the losses.

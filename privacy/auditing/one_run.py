@@ -13,8 +13,6 @@ The first two hold for every mechanism of the claimed kind. The third holds for 
 any scale, and for nothing else. Proofs and assumptions: docs/proofs-audits.md. Epsilons in nats.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,14 +62,14 @@ class OneRun:
             raise InvalidArgument.of("shape of scores", np.shape(self.scores), f"{coins.shape}, one score per coin")
 
     @classmethod
-    def of_scores(cls, coins: ArrayLike, scores: ArrayLike, share: float = GUESSED_SHARE) -> OneRun:
+    def of_scores(cls, coins: ArrayLike, scores: ArrayLike, share: float = GUESSED_SHARE) -> "OneRun":
         """With guesses of the highest and the lowest ``share`` of the scores, at least one each."""
         values, tossed = np.asarray(scores, dtype=float), np.asarray(coins)
         number = max(1, int(len(values) * share))
         return cls(tossed, guess_coins(values, number, number), values)
 
     @property
-    def evidence(self) -> GuessEvidence:
+    def evidence(self) -> "GuessEvidence":
         seen = None if self.scores is None else SumStatistic.of(self.coins, self.scores)
         guessed, correct = (self.guesses != 0).sum(), (self.guesses == self.coins).sum()
         return GuessEvidence(len(self.coins), int(guessed), int(correct), seen)
@@ -94,7 +92,7 @@ class SumStatistic:
             raise InvalidArgument.of("shift and deviation", given, "finite, the deviation not negative")
 
     @classmethod
-    def of(cls, coins: ArrayLike, scores: ArrayLike) -> SumStatistic:
+    def of(cls, coins: ArrayLike, scores: ArrayLike) -> "SumStatistic":
         """Of +1 or -1 per canary, at least two of each, and a finite score of each."""
         tossed, values = np.asarray(coins), np.asarray(scores, dtype=float)
         groups = [values[tossed == side] for side in (1, -1)]

@@ -10,8 +10,6 @@ docs/proofs-labels.md; in short, with flip rate q, share pi of true labels 1 and
 * of rows that the model was fitted to, the estimate errs upwards, by no more than `most_bias` to first order (Efron 2004).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -120,7 +118,7 @@ class _Factor:
     relative_slope: float
 
     @classmethod
-    def of(cls, flips: Array, epsilon: float) -> _Factor:
+    def of(cls, flips: Array, epsilon: float) -> "_Factor":
         flip, share = flip_probability(epsilon), float(np.mean(flips))
         if not flip < share < 1 - flip:
             raise NotCorrectable(

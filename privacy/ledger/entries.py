@@ -1,7 +1,5 @@
 """Why a ledger refuses, its lines (entries: what is guaranteed) and each use of a line (releases)."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3
@@ -48,7 +46,7 @@ class BudgetCap:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta_or_zero(self.delta))
 
-    def smaller(self, other: BudgetCap) -> BudgetCap:
+    def smaller(self, other: "BudgetCap") -> "BudgetCap":
         """What keeps both: the smaller epsilon at the smaller delta."""
         return BudgetCap(min(self.epsilon, other.epsilon), min(self.delta, other.delta))
 

@@ -26,8 +26,6 @@ names of tables. A cap holds for a table and for every table that has records in
 under which nothing is ever charged.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 import re
@@ -324,7 +322,7 @@ def declare_facts(path: AnyPath, table: str, facts: TableFacts) -> None:
         tables[table] = {**(tables.get(table) or {}), **facts.to_json()}
 
 
-def _move_populations(content: dict[str, Any], file: _File) -> None:
+def _move_populations(content: dict[str, Any], file: "_File") -> None:
     # A key of earlier files, {table: population}.
     if earlier := file.mapping("populations", content.pop("populations", None)):
         moved = {table: {"population": population} for table, population in earlier.items()}
@@ -342,7 +340,7 @@ def _declared(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _edited(path: AnyPath) -> Iterator[tuple[Policy, _File, dict[str, Any]]]:
+def _edited(path: AnyPath) -> "Iterator[tuple[Policy, _File, dict[str, Any]]]":
     """The content of a sound file under a lock, for a block that changes it; written back unless the block refuses."""
     lock = Path(f"{path}.lock")
     publish_if_absent(lock, b"")

@@ -16,8 +16,6 @@ epsilon-private for all of them together, with delta 0 [Ghosh2009]; its scale gr
 Gaussian noise with its root.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +62,7 @@ class BinCountNoise:
             raise InvalidArgument.of("noise_multiplier", self.noise_multiplier, most)
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, own_columns: int, label_columns: int, counts: int) -> BinCountNoise:
+    def of(cls, epsilon: float, delta: float, own_columns: int, label_columns: int, counts: int) -> "BinCountNoise":
         """Noise with which all of the party's counts are (epsilon, delta)-private together, epsilon in nats."""
         return cls(gaussian_sigma(epsilon, delta * (1 - SLACK_SHARE)), own_columns, label_columns, counts)
 

@@ -19,8 +19,6 @@ on labels, such as masks. A row of one-hot columns of d features has the squared
 release their low bits. The discrete Gaussian is charged as a rounded continuous one, their distance being the slack.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -80,7 +78,7 @@ class LabelMoments:
             )
 
     @classmethod
-    def of_rows(cls, bounds: Sequence[RowBounds], noise_multiplier: float) -> LabelMoments:
+    def of_rows(cls, bounds: Sequence[RowBounds], noise_multiplier: float) -> "LabelMoments":
         """For the bounds of all parties' rows; the target of the one that has it spreads over twice its magnitude."""
         targets = [each.target for each in bounds if each.target]
         if len(targets) != 1:

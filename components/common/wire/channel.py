@@ -16,8 +16,6 @@ sender, receiver and place, rows of tables for their message. Only a party that 
 openly, at once, and its receiver takes that as slice 1 alone: whoever carries messages can make a task fail anyway.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
@@ -323,13 +321,13 @@ class PlainContext(Context):
         )
         self.channel = channel
 
-    def with_namespace(self, namespace: object) -> PlainContext:
+    def with_namespace(self, namespace: object) -> "PlainContext":
         return PlainContext(self, self.channel, namespace)
 
-    def ctxs_range(self, steps: int) -> Iterator[tuple[int, PlainContext]]:
+    def ctxs_range(self, steps: int) -> "Iterator[tuple[int, PlainContext]]":
         return counted(super().ctxs_range(steps), steps, self._namespace.name)
 
-    def ctxs_zip(self, items: Iterable) -> Iterator[tuple[PlainContext, Any]]:
+    def ctxs_zip(self, items: Iterable) -> "Iterator[tuple[PlainContext, Any]]":
         found = super().ctxs_zip(items)
         return counted(found, len(items), self._namespace.name) if isinstance(items, Sized) else found
 

@@ -12,8 +12,6 @@ No library does it: msgpack and CBOR make room for whatever a header announces, 
 above 64 bits, so that all but text and floats would be an extension of our own; safetensors knows arrays alone.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -56,7 +54,7 @@ class Kind(Protocol):
         """What a value costs its holder, beside what follows from its bytes and is charged by `read`."""
         ...
 
-    def read(self, reader: Reader) -> Any: ...
+    def read(self, reader: "Reader") -> Any: ...
 
 
 def encode(value: object) -> bytes:

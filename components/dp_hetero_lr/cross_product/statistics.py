@@ -4,8 +4,6 @@ For every pair of data parties one encrypts its rows under its own key and the o
 one does what follows from public numbers alone. What a party learns: ciphertexts, and uniform numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +37,7 @@ class SumShares:
     linear: np.ndarray
 
     @classmethod
-    def zeros(cls, columns: JointColumns, models: int) -> SumShares:
+    def zeros(cls, columns: JointColumns, models: int) -> "SumShares":
         size = columns.total
         return cls(np.zeros((size, size), dtype=object), np.zeros((size, models), dtype=object))
 
@@ -61,7 +59,7 @@ class SumShares:
         elif position == 0:
             self.linear[own] += block[:width, peer_width:]
 
-    def with_noise(self, noise: MomentNoise, columns: JointColumns) -> SumShares:
+    def with_noise(self, noise: MomentNoise, columns: JointColumns) -> "SumShares":
         """The share plus noise, in units of 2^-48: own Gram matrix, and both halves of every cross block."""
         noisy = SumShares(self.matrix.copy(), self.linear.copy())
         noisy.add_own(columns, noise.gram)

@@ -3,8 +3,6 @@
 Start weights come from a public seed, the same at every party, and layers are made without any generator.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math
@@ -270,7 +268,7 @@ class ModelSource(NamedTuple):
     @classmethod
     def of(
         cls, spec: ModelSpec, loss: str, allowed: Mapping[str, str], class_factors: tuple[float, ...] | None = None
-    ) -> ModelSource:
+    ) -> "ModelSource":
         text = json.dumps([spec.name, spec.features, spec.classes, spec.params], sort_keys=True)
         return cls(text, loss, allowed.get(module_name(spec.name) or ""), class_factors)
 

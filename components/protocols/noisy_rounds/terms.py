@@ -1,7 +1,5 @@
 """The public terms of a training in rounds, the same at every party: everything that the account depends on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -138,7 +136,7 @@ class RoundTerms:
             return self.batch_size
         return self.records * math.fsum(self.own_sampling) / self.clients
 
-    def at(self, position: int) -> RoundTerms:
+    def at(self, position: int) -> "RoundTerms":
         """The terms of the client at ``position``, as its units are sampled, clipped and noised, and as they are accounted."""
         if not self.personal:
             return self
@@ -177,7 +175,7 @@ class RoundTerms:
         """The public weight of the client at ``position``; all weights add up to 1."""
         return self.client_weights[position] if self.client_weights else 1 / self.clients
 
-    def with_noise(self, noise_multiplier: float | None = None, epsilon0: float | None = None) -> RoundTerms:
+    def with_noise(self, noise_multiplier: float | None = None, epsilon0: float | None = None) -> "RoundTerms":
         return replace(self, noise_multiplier=noise_multiplier, epsilon0=epsilon0)
 
     def delta_warning(self) -> str | None:
