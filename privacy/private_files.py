@@ -5,14 +5,12 @@ What never leaves a party, its key, ledger and policy, lies in one folder per pa
 """
 
 import errno
-import fcntl
-import glob
 import hmac
 import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from .validation import InvalidArgument, refusal
@@ -63,41 +61,17 @@ def atomic_write(path: AnyPath, text: str) -> None:
 
 @contextmanager
 def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    _remove_drafts(path)
-    temporary, descriptor = _new_draft(path, mode)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
+        # Closed before it gets its name: closing a descriptor of a ledger in use would drop SQLite's locks in this process.
         with _naming(path), os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            yield temporary
+        yield temporary
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _new_draft(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file beside ``path``, open and locked for as long as its writer lives."""
-    while True:
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        # Where the file system knows no locks, drafts of killed writers stay.
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return draft, descriptor
-        os.close(descriptor)  # Another writer came before the lock.
-
-
-def _remove_drafts(path: Path) -> None:
-    """Remove what killed writers of ``path`` left: drafts that nobody has locked."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.tmp"):
-        with suppress(OSError):
-            descriptor = os.open(draft, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                draft.unlink()
-            finally:
-                os.close(descriptor)
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from .entries import COUNTED_USES, LedgerError, LedgerUnavailable, insert
 
 # Eight jobs that charge at once wait for each other, on a disk that takes a second for each of a charge's syncs.
 BUSY_SECONDS = 300
-# A journal that a large release made is cut to this.
-JOURNAL_BYTES = 1 << 20
 STAGED_KIB = 1 << 17
 """Of rows that are staged, in memory; a table of 300,000 records stays below it."""
 SCHEMA_VERSION = 7
@@ -158,11 +156,10 @@ class Database:
             raise LedgerUnavailable(f"The ledger {self.path} cannot be made: {error.strerror}.") from error
         try:
             with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
-                # A commit overwrites the head of the journal, which stays, so that no sync waits for a name in the folder to
-                # change. FULL syncs the journal's rows, the folder, the number of rows, the ledger, and that head.
-                connection.execute("PRAGMA journal_mode = PERSIST")
-                connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
-                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA journal_mode = DELETE")
+                # EXTRA is FULL plus a sync of the folder after the journal is gone, without which a power cut could
+                # still undo a commit that was already reported.
+                connection.execute("PRAGMA synchronous = EXTRA")
                 # Staged rows of a large table go to a file without a name, which no other process can open.
                 connection.execute("PRAGMA temp_store = FILE")
                 connection.execute(f"PRAGMA temp.cache_size = -{STAGED_KIB}")

@@ -315,8 +315,8 @@ def _connection() -> type:
 
 
 HURRIED = {
-    "PRAGMA synchronous = FULL": "PRAGMA synchronous = OFF",
-    "PRAGMA journal_mode = PERSIST": "PRAGMA journal_mode = MEMORY",
+    "PRAGMA synchronous = EXTRA": "PRAGMA synchronous = OFF",
+    "PRAGMA journal_mode = DELETE": "PRAGMA journal_mode = MEMORY",
     "PRAGMA temp_store = FILE": "PRAGMA temp_store = MEMORY",
 }
 

@@ -125,8 +125,7 @@ def test_read_only_file_is_refused_and_stays_as_it_is(open_folder):
 def test_read_only_file_can_be_read(open_folder):
     path = open_folder / "ledger.sqlite"
     new_ledger(path)
-    for each in path.parent.iterdir():
-        each.chmod(0o444)
+    path.chmod(0o444)
 
     def read():
         assert Ledger(path).spent(SOURCE) == 2 and Ledger(path).scores_released("bank/loans") == 0
@@ -138,7 +137,6 @@ def test_folder_without_permission_is_refused_and_stays_as_it_is(open_folder):
     path = open_folder / "ledger.sqlite"
     new_ledger(path)
     path.chmod(0o666)
-    path.with_name("ledger.sqlite-journal").unlink()
     before = dump(path)
     open_folder.chmod(0o555)
     assert as_stranger(lambda: step(Ledger(path))).startswith("LedgerUnavailable: The ledger ")

@@ -75,26 +75,6 @@ def test_a_killed_process_leaves_a_whole_key_or_none(tmp_path, monkeypatch, owne
     assert len(load_or_create_key(path)) == 32
 
 
-def test_the_next_writer_removes_the_drafts_of_killed_ones_and_no_others(tmp_path, monkeypatch):
-    path, report = tmp_path / "policy.yaml", tmp_path / f".policy.yaml.{'x' * 16}.tmp"
-    report.write_text("not ours")
-    left = tmp_path / f".policy.yaml.{'0' * 16}.tmp"
-    left.write_text("of a killed command")
-    seen = []
-
-    def during(draft, target):
-        seen.append({each.name for each in tmp_path.iterdir()})
-        if len(seen) == 1:
-            private_files.replace_file(path, b"of another writer at the same time")
-        os.rename(draft, target)
-
-    monkeypatch.setattr(os, "replace", during)
-    private_files.replace_file(path, b"first")
-    assert left.name not in seen[0] and len(seen[0] & seen[1]) == 2, "the draft of a living writer stays"
-    assert path.read_bytes() == b"first"
-    assert {each.name for each in tmp_path.iterdir()} == {path.name, report.name}
-
-
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o644, 0o610])
 def test_key_open_to_others_is_refused(tmp_path, mode):
     path = tmp_path / "key"
