@@ -64,7 +64,7 @@ class JobPlan:
 
     def reads_directly(self, name: str, source: str, keys: Sequence[str]) -> bool:
         """Whether one of these data inputs of the task is an output of ``source``, with no task between them."""
-        return any((name, key) in self.readers(source) for key in keys)
+        return any(reader == name and key in keys for reader, key in self.readers(source))
 
     def has_input(self, name: str, key: str) -> bool:
         return bool(inputs(self.dag["tasks"][name]).get(key))
