@@ -14,7 +14,7 @@ from bench.peak_memory import pss_bytes
 from bench.scale_tables import BLOCK_ROWS, block_rows
 from fate_dp.components.dp_hetero_lr.cross_product import statistics
 from fate_dp.components.dp_hetero_lr.rows import Block
-from fate_dp.crypto.cross_product import encrypt_rows, open_sums, product_layout, seal_sums
+from fate_dp.crypto.cross_product import encrypt_rows, merge_sums, open_sums, product_layout, seal_sums
 from fate_dp.crypto.paillier import keypair_of_any_length
 from fate_dp.privacy.ledger import database
 from fate_dp.privacy.ledger.ledger import Ledger
@@ -74,11 +74,15 @@ def blocks_of(columns, seed):
 def test_a_partition_in_groups_gives_the_sums_of_the_whole(monkeypatch, at_once):
     monkeypatch.setattr(statistics, "ROWS_MULTIPLIED_AT_ONCE", at_once)
     host, guest, layout = blocks_of(2, 1), blocks_of(3, 2), product_layout(19, PUBLIC)
-    ((_, exact),) = statistics._exact(iter(host), statistics.own_matrix, BATCHES, 0)
+    alone = [(key, (block, b"")) for key, block in host]
+    ((_, exact),) = statistics._summed(
+        alone, BATCHES, partial(statistics._exact, left=statistics.own_matrix, dropped=0), np.add
+    )
     sent = [encrypt_rows(block.features, PRIVATE.encryption(), layout, 19) for _, block in guest]
-    pairs = iter([(key, (block, data)) for (key, block), data in zip(host, sent)])
-    left = partial(statistics.own_matrix, dropped=0)
-    ((_, products),) = statistics._multiply(pairs, left, 3, BATCHES, layout, PUBLIC)
+    pairs = [(key, (block, data)) for (key, block), data in zip(host, sent)]
+    matrix = partial(statistics.own_matrix, dropped=0)
+    product = partial(statistics._encrypted, matrix=matrix, columns=3, layout=layout, key=PUBLIC)
+    ((_, products),) = statistics._summed(pairs, BATCHES, product, partial(merge_sums, public_key=PUBLIC))
     whole_host, whole_guest = (np.concatenate([block.features for _, block in side]) for side in (host, guest))
     for at, (first, last) in enumerate(BATCHES):
         of_host, of_guest = (side[first:last].astype(object) for side in (whole_host, whole_guest))
@@ -88,7 +92,7 @@ def test_a_partition_in_groups_gives_the_sums_of_the_whole(monkeypatch, at_once)
 
 
 def test_an_empty_partition_gives_nothing():
-    assert list(statistics._exact(iter([]), statistics.own_matrix, BATCHES, 0)) == []
+    assert list(statistics._summed([], BATCHES, statistics._exact, np.add)) == []
 
 
 # Rows that are staged
