@@ -289,7 +289,7 @@ class _Reading:
     def _columns(self, frame: pandas.DataFrame) -> Iterator[tuple[str, pandas.Series]]:
         for at, name in enumerate(frame.columns):
             self.tell(f"{at} of {len(frame.columns)} columns of {len(frame)} rows")
-            if at % max(1, CELLS_AT_ONCE // len(frame)) == 0:
+            if (at + 1) % max(1, CELLS_AT_ONCE // len(frame)) == 0:
                 gc.collect()  # pandas keeps a column and its accessor `str` in a circle.
             written = frame[name].astype(object)
             values = written.str.strip()

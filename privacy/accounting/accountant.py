@@ -17,7 +17,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 Bounds: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]
 """Upper bounds of delta at an epsilon, and of epsilon at a delta, infinite where none is known."""
 NO_BOUND: Bounds = (lambda epsilon: 1.0, lambda delta: math.inf)
+NOTHING: Bounds = (lambda epsilon: 0.0, lambda delta: 0.0)
 CLIMBING_STEPS = 40
 # Relative: more than the rounding of the few operations that turn one epsilon into a delta.
 LAST_BITS = 1e-12
@@ -95,8 +96,7 @@ class Accountant(ABC):
         epsilon = check_epsilon_or_zero(epsilon)
         if self._is_not_private():
             return 1.0
-        composed = self._composition()[0](epsilon) if self._counts else 0.0
-        return min(1.0, composed + self._cost_of_slack(epsilon))
+        return min(1.0, self._composition()[0](epsilon) + self._cost_of_slack(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon (nats) at ``delta`` (between 0 and 1); infinite where none is known.
@@ -109,14 +109,15 @@ class Accountant(ABC):
         # What slack leaves of delta falls as epsilon grows, so the epsilon that the rest needs grows: climbing from 0
         # ends at the smallest epsilon that is consistent. The growing margin makes the last step a true bound.
         epsilon, margin = 0.0, LAST_BITS
-        for _ in range(CLIMBING_STEPS):
-            if self.delta(epsilon) <= delta:
-                return epsilon
+        for step in range(CLIMBING_STEPS):
             remaining = delta - self._cost_of_slack(epsilon)
             needed = self._composition()[1](remaining) if remaining > 0 else math.inf
             if math.isinf(needed):
                 return math.inf
-            epsilon = max(epsilon, needed) * (1 + margin) + margin
+            if needed or step:
+                epsilon = max(epsilon, needed) * (1 + margin) + margin
+            if self.delta(epsilon) <= delta:
+                return epsilon
             margin *= 2
         return math.inf
 
@@ -129,7 +130,7 @@ class Accountant(ABC):
 
     def _composition(self) -> Bounds:
         if self._cached is None:
-            self._cached = self._compose()
+            self._cached = self._compose() if self._counts else NOTHING
         return self._cached
 
     @abstractmethod
@@ -190,33 +191,34 @@ class PLDAccountant(Accountant):
     kind, bound, bounded = "pld", "dominating pair", HAS_PROFILE
 
     def _compose(self) -> Bounds:
-        delta_at, epsilon_at = self._bounds_under(self.relation)
         sampled = all(isinstance(process, events.PoissonSampledGaussian) for process in self._counts)
-        if self.relation != REPLACE_ONE or not sampled:
-            return delta_at, epsilon_at
         # To replace a record by one that contributes nothing is to remove it: no figure may lie below that of add-or-remove.
-        delta_of_adding, epsilon_of_adding = self._bounds_under(ADD_OR_REMOVE)
-        return (
-            lambda epsilon: max(delta_at(epsilon), delta_of_adding(epsilon)),
-            lambda delta: max(epsilon_at(delta), epsilon_of_adding(delta)),
-        )
+        also = [ADD_OR_REMOVE] if self.relation == REPLACE_ONE and sampled else []
+        return _worst([bounds for relation in (self.relation, *also) for bounds in self._bounds_under(relation)])
 
-    def _bounds_under(self, relation: str) -> Bounds:
+    def _bounds_under(self, relation: str) -> list[Bounds]:
+        """Of which the worst counts."""
         mu, rest = split_gaussian(self._counts, relation)
         if mu > MAX_MU or sum(rest.values()) > MAX_RELEASES:
-            return NO_BOUND
+            return [NO_BOUND]
         if not rest:
-            return partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu)
+            return [(partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu))]
         parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
         if mu:
             parts.append(((gaussian_profile(mu),), 1))
-        compositions = composed(parts)
-        if not compositions:
-            return NO_BOUND
-        return (
-            lambda epsilon: max(each.delta(epsilon) for each in compositions),
-            lambda delta: max(each.epsilon(delta) for each in compositions),
-        )
+        return [(each.delta, each.epsilon) for each in composed(parts)] or [NO_BOUND]
+
+
+def _worst(bounds: Sequence[Bounds]) -> Bounds:
+    def epsilon(delta: float) -> float:
+        found = 0.0
+        for delta_at, epsilon_at in bounds:
+            # A delta takes a fraction of the time that an epsilon takes.
+            if not found or delta_at(found) > delta:
+                found = max(found, epsilon_at(delta))
+        return found
+
+    return lambda epsilon: max(delta_at(epsilon) for delta_at, _ in bounds), epsilon
 
 
 ORDERS: Floats = np.array(

@@ -79,13 +79,17 @@ class Losses:
             found: Floats = np.log(self.masses)
         return found
 
+    @cached_property
+    def places(self) -> Floats:
+        """Of the masses, from ``first`` to ``last``."""
+        return np.arange(self.first, self.last + 1.0)
+
     def tilted(self, tilt: float) -> tuple[float, Floats]:
-        """(ln M, masses times e^(tilt * place) / M), M their sum and ``tilt`` per interval."""
-        exponents = self.logarithms + tilt * np.arange(self.first, self.last + 1)
+        """(ln M, masses times e^(tilt * place)), M the sum of these before they are scaled to have the largest at 1."""
+        exponents = self.logarithms + tilt * self.places
         largest = exponents.max()
-        masses = np.exp(exponents - largest)
-        total = masses.sum()
-        return float(largest + math.log(total)), masses / total
+        masses = np.exp(np.subtract(exponents, largest, out=exponents), out=exponents)
+        return float(largest + math.log(masses.sum())), masses
 
 
 def connect_dots(profile: PrivacyProfile, interval: float) -> Losses:
@@ -192,7 +196,9 @@ class Composition:
         # Markov's inequality for e^(tilt * loss) vouches for it.
         highest = min(max(0.0, markov(tilt)), self._highest) * (1 + LAST_BITS)
         first = smallest_epsilon(partial(self._delta, tilt=tilt), delta, highest)
-        return min(first, smallest_epsilon(partial(self._delta, tilt=self._tilt_for(first)), delta, highest))
+        if (nearer := self._tilt_for(first)) == tilt:
+            return first
+        return min(first, smallest_epsilon(partial(self._delta, tilt=nearer), delta, highest))
 
     def _delta(self, epsilon: float, tilt: float) -> float:
         if epsilon >= self._highest:
@@ -223,6 +229,7 @@ class Composition:
         first, error, exponents = 0, 0.0, 0.0
         for one, count in self._releases:
             masses = one.tilted(tilt * self._interval)[1]
+            masses /= masses.sum()
             # From the largest mass on, less the distribution that has all mass there: of many small losses hardly
             # anything is left, so that its transform's rounding is small, too.
             centre = int(masses.argmax())
@@ -277,8 +284,11 @@ def _smallest(bound: Callable[[float], float], tilts: tuple[float, float]) -> fl
     from scipy.optimize import minimize_scalar
 
     logarithms = [math.log(tilt) for tilt in tilts]
-    found = minimize_scalar(lambda log_tilt: bound(math.exp(log_tilt)), bounds=logarithms, method="bounded")
     # Rounded, so that a transform serves all that is asked nearby.
+    near = {"xatol": 0.25 / TILTS_PER_E}
+    found = minimize_scalar(
+        lambda log_tilt: bound(math.exp(log_tilt)), bounds=logarithms, method="bounded", options=near
+    )
     return math.exp(round(found.x * TILTS_PER_E) / TILTS_PER_E)
 
 
