@@ -87,8 +87,11 @@ class TableShares:
         }
 
 
-def added_up(columns: JointColumns, parts: dict[int, dict[str, Any]]) -> np.ndarray:
-    """float64 (all entries, all entries): the joint tables from every party's `TableShares.noisy`, by position."""
+def added_up(columns: JointColumns, parts: dict[int, dict[str, Any]], largest: np.ndarray) -> np.ndarray:
+    """float64 (all entries, all entries): the joint tables from every party's `TableShares.noisy`, by position.
+
+    ValueError where an entry exceeds ``largest``: then a share is not of these rows.
+    """
     total: np.ndarray = np.zeros((columns.total, columns.total), dtype=object)
     for position, part in parts.items():
         mine = columns.slice_of(position)
@@ -100,7 +103,13 @@ def added_up(columns: JointColumns, parts: dict[int, dict[str, Any]]) -> np.ndar
             share = _shaped(share, (columns.counts[position], columns.counts[other]))
             total[mine, theirs] += share
             total[theirs, mine] += share.T
-    return total.astype(np.float64) * UNIT
+    tables: np.ndarray = total.astype(np.float64) * UNIT
+    if (np.abs(tables) > largest).any():
+        raise ValueError(
+            "The shares of the tables add up to more than all rows and their noise come to: a party sent those of another "
+            "job or step. Start the job again."
+        )
+    return tables
 
 
 def _shaped(part: object, shape: tuple[int, int]) -> np.ndarray:

@@ -118,7 +118,7 @@ def fit_guest(
     parts = {0: shares.noisy(checks.noise)}
     for position, party in columns.peers(ctx.sub_ctx("noisy")).items():
         parts[position] = party.get("contingency_tables")
-    fit = fit_tables(checks, terms, added_up(columns, parts))
+    fit = fit_tables(checks, terms, added_up(columns, parts, terms.tables.largest(terms.rows)))
     scorecard, *path = (_scorecard(ctx, checks, terms, fit, each) for each in fit.fits)
     scorecard = replace(scorecard, path=tuple(zip((each.ridge for each in fit.fits[1:]), path)))
     for position, party in columns.peers(ctx.sub_ctx("points")).items():

@@ -29,6 +29,8 @@ FRACTION_BITS = 36
 """Noise lies on the grid 2^-36 of a count, fine enough for it to be charged as continuous."""
 TARGET = 2
 MIN_BINS, MAX_COLUMNS, MAX_TOTAL = 2, 512, 8192
+# Standard deviations: noise lies beyond them with a probability below 10^-340.
+NEVER_REACHED = 40
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,11 @@ class ContingencyTables:
         is_bin = np.concatenate([np.arange(rows.width) < rows.bins for rows in self.parties])
         np.fill_diagonal(found, squares * is_bin)
         return found
+
+    def largest(self, rows: int) -> NDArray[np.float64]:
+        """float64 (all entries, all entries): what no entry of ``rows`` records with its noise exceeds in magnitude."""
+        entries = np.concatenate([np.where(np.arange(each.width) < each.bins, 1.0, TARGET) for each in self.parties])
+        return rows * np.multiply.outer(entries, entries) + NEVER_REACHED * np.sqrt(self.variances())
 
     def draw(self, party: int, observers: Sequence[str], rng: Rng = None) -> TableNoise:
         """All noise of one party, to be added once, and the event to be charged; zeros and None without noise."""

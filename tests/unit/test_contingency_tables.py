@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fate_dp.components.dp_scorecard.tables import TableShares, added_up
+from fate_dp.components.protocols.shared_descent import JointColumns
 from fate_dp.privacy.events import ADD_OR_REMOVE, Gaussian, InvalidEvent, NotPrivate
 from fate_dp.privacy.mechanisms.contingency_tables import FRACTION_BITS, TARGET, BinnedRows, ContingencyTables
 from fate_dp.privacy.mechanisms.second_moments import noise_multiplier_for, replace_one_sensitivity
@@ -143,3 +145,20 @@ def test_bad_sizes_are_refused_in_one_sentence(make, told):
 def test_only_replace_one_is_promised():
     with pytest.raises(InvalidEvent, match="must be replace_one"):
         ContingencyTables((GUEST, HOST), (1.0, 1.0)).sensitivity(0, ADD_OR_REMOVE)
+
+
+def test_shares_of_another_job_come_to_more_than_all_rows_and_are_refused():
+    columns = JointColumns((("guest", "1"), ("host", "2")), (GUEST.width, HOST.width), 0)
+    law = ContingencyTables((GUEST, HOST), (1.0, 1.0))
+    own, other = (np.array([next(all_rows(size))] * 50) for size in (GUEST, HOST))
+    mask = np.random.default_rng(5).integers(0, 2**60, (GUEST.width, HOST.width)).astype(object)
+    shares = (
+        TableShares(columns, own.T @ own, {1: mask}),
+        TableShares(columns, other.T @ other, {0: (own.T @ other - mask).T}),
+    )
+    parts = {at: each.noisy(law.draw(at, OBSERVERS)) for at, each in enumerate(shares)}
+    tables = added_up(columns, parts, law.largest(50))
+    assert np.abs(tables - np.hstack([own, other]).T @ np.hstack([own, other])).max() < 20 * max(map(law.sigma, (0, 1)))
+    parts[1]["cross"][0] += 2**50
+    with pytest.raises(ValueError, match="another job or step"):
+        added_up(columns, parts, law.largest(50))
