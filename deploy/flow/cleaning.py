@@ -62,7 +62,8 @@ def leftovers(home: FlowHome, days: float) -> dict[str, list[Path]]:
     for folder in of_old_jobs("data"):
         own = {path: (folder.name, path.name) in kept for path in folder.glob("*")}
         unneeded += [path for path, stays in own.items() if not stays] if any(own.values()) else [folder]
-    killed = [*filter(is_old, (home.root / "temps").glob("*"))]
+    # A draft that is a ledger's second name is as young as the ledger.
+    killed = [*filter(is_old, (*(home.root / "temps").glob("*"), *home.parties.glob("party-*/.*.tmp")))]
     for path in (home.root / "data" / DRAFTS).glob("*"):
         table = (DRAFTS, path.name)
         killed += [path] if table not in kept and (table in written or is_old(path)) else []
@@ -70,7 +71,7 @@ def leftovers(home: FlowHome, days: float) -> dict[str, list[Path]]:
         "logs": logs,
         "folders of tasks": of_old_jobs("jobs"),
         "tables of tasks": unneeded,
-        "killed uploads": killed,
+        "drafts of killed commands": killed,
     }
     return {kind: paths for kind, paths in kinds.items() if paths}
 

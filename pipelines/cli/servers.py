@@ -207,7 +207,7 @@ def peers(options: argparse.Namespace) -> None:
 
 
 def add_clean(commands: Commands) -> None:
-    text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, killed uploads"
+    text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, drafts"
     epilog = "Keys, ledgers, policies, models, uploaded tables and unfinished jobs stay."
     command = add_command(commands, "clean", text, clean, epilog=epilog)
     text = "by a job's number and the order of jobs, since clocks are set (30); 0: all, where nothing runs"

@@ -135,21 +135,28 @@ def test_after_a_clock_was_set_back_a_younger_job_is_not_taken_for_an_old_one(ho
     assert home.found(days=5) == of(first) | of(before) | of(after)
 
 
-def test_parts_of_killed_uploads_go_when_no_job_runs(home):
+def test_drafts_of_killed_commands_go_when_no_job_runs(home):
+    """The owner's new ones stay: their command may still write."""
     home.job(number(60))
-    for path in ("data/upload/killed/0/data.mdb", "data/upload/new/0/data.mdb", "temps/tmpkilled", "temps/tmpnew"):
+    old = ["data/upload/killed", "parties/party-1/.policy.yaml.0f.tmp", "temps/tmpkilled"]
+    for path in (
+        f"{old[0]}/0/data.mdb",
+        *old[1:],
+        "data/upload/new/0/data.mdb",
+        "temps/tmpnew",
+        "parties/party-1/.a.1.tmp",
+    ):
         home.write(path)
-    of_a_job = home.job(number(40))
-    home.table("upload", "left", of_a_job)
-    for path in ("data/upload/killed", "temps/tmpkilled"):
+    home.table("upload", "left", home.job(number(40)))
+    for path in old:
         os.utime(home.root / path, (time.time() - 40 * 86400,) * 2)
-    assert {path for path in home.found() if "upload" in path or "temps" in path} == {
-        "data/upload/killed",
-        "data/upload/left",
-        "temps/tmpkilled",
-    }
+
+    def drafts():
+        return {path for path in home.found() if path.startswith(("data/upload", "temps", "parties"))}
+
+    assert drafts() == {*old, "data/upload/left"}
     home.job(number(0), "running", "running")
-    assert {path for path in home.found() if "upload" in path or "temps" in path} == {"data/upload/left"}
+    assert drafts() == {"data/upload/left"}
 
 
 @pytest.mark.parametrize("killed_in", ["rename", "rmtree"])
