@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ LOG_TAIL = 80.0
 # In units of one over the largest loss of a release.
 LEAST_TILT, LARGEST_TILT = 1e-6, 1e4
 TILTS_PER_E = 8
+# Masses of a release while a tilt is sought.
+ROUGH_POINTS = 2**11
 # Of a float, and minus that of the smallest one.
 LARGEST_LOGARITHM = 709.0
 LEAST_LOGARITHM = 745.0
@@ -54,6 +57,29 @@ LAST_BITS = 1e-12
 ROUND_UP = 1 + 8 * UNIT_ROUNDOFF
 # So that every delta has a logarithm.
 LEAST_DELTA = 1e-300
+
+
+Moments: TypeAlias = Callable[[float], float]
+"""The logarithm of the mean of e^(tilt * loss), exact or roughly, at a tilt."""
+
+
+class Tilting(NamedTuple):
+    """Masses at ``places``, in intervals of the grid, by their ``logarithms``."""
+
+    places: Floats
+    logarithms: Floats
+
+    @classmethod
+    def of(cls, places: Floats, masses: Floats) -> "Tilting":
+        with np.errstate(divide="ignore"):
+            return cls(places, np.log(masses))
+
+    def by(self, tilt: float) -> tuple[float, Floats]:
+        """(ln M, masses times e^(tilt * place) but for a factor), M their sum without it, ``tilt`` per interval."""
+        exponents = self.logarithms + tilt * self.places
+        largest = exponents.max()
+        masses = np.exp(np.subtract(exponents, largest, out=exponents), out=exponents)
+        return float(largest + math.log(masses.sum())), masses
 
 
 @dataclass(frozen=True)
@@ -73,23 +99,21 @@ class Losses:
         return self.first + len(self.masses) - 1
 
     @cached_property
-    def logarithms(self) -> Floats:
-        """Of the masses."""
-        with np.errstate(divide="ignore"):
-            found: Floats = np.log(self.masses)
-        return found
+    def exact(self) -> Tilting:
+        """Of all masses."""
+        return Tilting.of(np.arange(self.first, self.last + 1.0), self.masses)
 
     @cached_property
-    def places(self) -> Floats:
-        """Of the masses, from ``first`` to ``last``."""
-        return np.arange(self.first, self.last + 1.0)
+    def rough(self) -> Tilting:
+        """Of neighbours together, at their mean, but for those around the largest mass, which many releases add up.
 
-    def tilted(self, tilt: float) -> tuple[float, Floats]:
-        """(ln M, masses times e^(tilt * place)), M the sum of these before they are scaled to have the largest at 1."""
-        exponents = self.logarithms + tilt * self.places
-        largest = exponents.max()
-        masses = np.exp(np.subtract(exponents, largest, out=exponents), out=exponents)
-        return float(largest + math.log(masses.sum())), masses
+        No bound of anything: it shows which tilt is worth a transform.
+        """
+        size, peak = len(self.masses), int(self.masses.argmax())
+        near = np.arange(max(0, peak - ROUGH_POINTS // 2), min(size, peak + ROUGH_POINTS // 2))
+        starts = np.union1d(np.arange(0, size, 1 + size // ROUGH_POINTS), near)
+        masses, moments = (np.add.reduceat(each, starts) for each in (self.masses, self.masses * self.exact.places))
+        return Tilting.of(moments / np.maximum(masses, LEAST_DELTA), masses)
 
 
 def connect_dots(profile: PrivacyProfile, interval: float) -> Losses:
@@ -189,12 +213,12 @@ class Composition:
         if finite <= 0:
             return math.inf
 
-        def markov(tilt: float) -> float:
-            return (self._log_moment(tilt) - math.log(finite)) / tilt
+        def markov(log_moment: Moments, tilt: float) -> float:
+            return (log_moment(tilt) - math.log(finite)) / tilt
 
-        tilt = _smallest(markov, self._tilts)
+        tilt = self._smallest(markov)
         # Markov's inequality for e^(tilt * loss) vouches for it.
-        highest = min(max(0.0, markov(tilt)), self._highest) * (1 + LAST_BITS)
+        highest = min(max(0.0, markov(self._log_moment, tilt)), self._highest) * (1 + LAST_BITS)
         first = smallest_epsilon(partial(self._delta, tilt=tilt), delta, highest)
         if (nearer := self._tilt_for(first)) == tilt:
             return first
@@ -228,7 +252,7 @@ class Composition:
         logarithm = np.zeros(points // 2 + 1, dtype=complex)
         first, error, exponents = 0, 0.0, 0.0
         for one, count in self._releases:
-            masses = one.tilted(tilt * self._interval)[1]
+            masses = one.exact.by(tilt * self._interval)[1]
             masses /= masses.sum()
             # From the largest mass on, less the distribution that has all mass there: of many small losses hardly
             # anything is left, so that its transform's rounding is small, too.
@@ -252,44 +276,45 @@ class Composition:
         And whether they are too many, so that the lowest are left out.
         """
 
-        def above(more: float) -> float:
-            return (self._log_moment(tilt + more) - log_moment + LOG_TAIL) / more
+        def above(moments: Moments, more: float) -> float:
+            return (moments(tilt + more) - log_moment + LOG_TAIL) / more
 
-        def below(less: float) -> float:
-            return (self._log_moment(tilt - less) - log_moment + LOG_TAIL) / less
+        def below(moments: Moments, less: float) -> float:
+            return (moments(tilt - less) - log_moment + LOG_TAIL) / less
 
-        top = min(self._highest, above(_smallest(above, self._tilts)))
-        bottom = max(self._lowest, -below(_smallest(below, self._tilts)))
+        top = min(self._highest, above(self._log_moment, self._smallest(above)))
+        bottom = max(self._lowest, -below(self._log_moment, self._smallest(below)))
         first, last = math.floor(bottom / self._interval), math.ceil(top / self._interval)
         points = min(MOST_POINTS, 2 ** math.ceil(math.log2(max(2, last - first + 1))))
         return max(first, last - points + 1), points, last - points + 1 > first
 
     def _log_moment(self, tilt: float) -> float:
         """Logarithm of the mean of e^(tilt * loss), over finite losses."""
-        return sum(count * one.tilted(tilt * self._interval)[0] for one, count in self._releases)
+        return sum(count * one.exact.by(tilt * self._interval)[0] for one, count in self._releases)
 
-    @cached_property
-    def _tilts(self) -> tuple[float, float]:
-        """What is tried: from tilts that move hardly any mass to those that leave hardly any below the largest loss."""
-        largest = max(abs(place) for one, _ in self._releases for place in (one.first, one.last, 1)) * self._interval
-        return LEAST_TILT / largest, LARGEST_TILT / largest
+    def _rough_moment(self, tilt: float) -> float:
+        return sum(count * one.rough.by(tilt * self._interval)[0] for one, count in self._releases)
 
     def _tilt_for(self, epsilon: float) -> float:
         """The tilt that moves the mean of the loss to ``epsilon``, if that is above its mean."""
-        return _smallest(lambda tilt: self._log_moment(tilt) - tilt * epsilon, self._tilts)
+        return self._smallest(lambda log_moment, tilt: log_moment(tilt) - tilt * epsilon)
 
+    def _smallest(self, bound: Callable[[Moments, float], float]) -> float:
+        """About the tilt at which ``bound``, which falls and then rises, is least; at any other it is a bound as well.
 
-def _smallest(bound: Callable[[float], float], tilts: tuple[float, float]) -> float:
-    """The tilt at which ``bound``, which falls and then rises, is least; at any other it is a bound as well."""
-    from scipy.optimize import minimize_scalar
+        From tilts that move hardly any mass to those that leave hardly any below the largest loss.
+        """
+        from scipy.optimize import minimize_scalar
 
-    logarithms = [math.log(tilt) for tilt in tilts]
-    # Rounded, so that a transform serves all that is asked nearby.
-    near = {"xatol": 0.25 / TILTS_PER_E}
-    found = minimize_scalar(
-        lambda log_tilt: bound(math.exp(log_tilt)), bounds=logarithms, method="bounded", options=near
-    )
-    return math.exp(round(found.x * TILTS_PER_E) / TILTS_PER_E)
+        largest = max(abs(place) for one, _ in self._releases for place in (one.first, one.last, 1)) * self._interval
+        found = minimize_scalar(
+            lambda logarithm: bound(self._rough_moment, math.exp(logarithm)),
+            bounds=[math.log(tilt / largest) for tilt in (LEAST_TILT, LARGEST_TILT)],
+            method="bounded",
+            options={"xatol": 0.25 / TILTS_PER_E},
+        )
+        # Rounded, so that a transform serves all that is asked nearby.
+        return math.exp(round(found.x * TILTS_PER_E) / TILTS_PER_E)
 
 
 def _log1p(numbers: NDArray[np.complex128]) -> NDArray[np.complex128]:
