@@ -80,8 +80,9 @@ ALONE = {
     "federation": {"osx": {"host": HOST, "port": 9370, "mode": "stream"}},
     "authentication": {"client": False, "site": False, "permission": False},
 }
-# What every server of ours has otherwise than FATE-Flow's own job_default_config.yaml.
-JOBS = {"computing_partitions": 4, "job_cores": 4}
+# What every server of ours has otherwise than FATE-Flow's own job_default_config.yaml. Its timeout goes by the wall clock, and
+# would end a job whose machine wakes up or sets its clock; 0 is none, and `run_job` ends a job in which a party hangs.
+JOBS = {"computing_partitions": 4, "job_cores": 4, "task_timeout": 0}
 
 
 class FlowHome:

@@ -23,8 +23,8 @@ from .client import TABLES, Outcome, played
 from .world import DAY, FORK_SERVER, HOUR, PATIENCE, PROGRAM, TASKS, Fault, World, outcome_of
 
 TARGETS = [(role, task) for task in TASKS for role in ("guest", "host")] + [("arbiter", TASKS[-1])]
-STEPS = (-2 * DAY, -DAY, -3 * HOUR, -40, -3, 3, 40, 3 * HOUR, DAY, 2 * DAY)
-"""Seconds. FATE fails a job that is older than three days by its clock."""
+STEPS = (-5 * DAY, -DAY, -3 * HOUR, -40, -3, 3, 40, 3 * HOUR, DAY, 5 * DAY)
+"""Seconds. FATE-Flow as it comes fails a task that is older than three days by its clock."""
 TOLERANCE = 1e-6
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -67,6 +68,13 @@ def test_nothing_of_the_operators_server_comes_along(package, tmp_path):
     assert home.python / "fate_flow" / "hub" / "data" / "module.py" in files
     settings = yaml.safe_load((home.conf / "service_conf.yaml").read_text())
     assert settings["fateflow"]["http_port"] == 23456 and settings["database"]["engine"] == "sqlite"
+
+
+def test_no_step_of_the_clock_makes_a_task_too_old(package, tmp_path):
+    from fate_flow.utils.job_utils import check_task_is_timeout
+
+    jobs = yaml.safe_load((installed(tmp_path / "home").conf / "job_default_config.yaml").read_text())
+    assert not check_task_is_timeout(SimpleNamespace(f_start_time=1, f_timeout=jobs["task_timeout"]))
 
 
 def test_what_the_operator_wrote_into_the_home_stays(package, tmp_path):
