@@ -78,7 +78,7 @@ def _for_people(value: float, direction: str) -> str:
     """A number of at most four digits, such as somebody asked for, as it is; any other with two decimals, or two digits."""
     asked = f"{value:.4g}"
     if math.isclose(value, float(asked), rel_tol=DUST):
-        return asked
+        return f"{value:.0f}" if "e+" in asked and value < 1e15 else asked
     return _rounded(value, max(2, Decimal(value).adjusted() + 3), direction)
 
 

@@ -154,6 +154,7 @@ def test_a_delta_that_is_none_is_refused_in_one_sentence(home, capsys, delta):
         ("infinity", "infinity"),
         (0.0, "0"),
         (123456.204, "123456.21"),
+        (1e5, "100000"),
     ],
 )
 def test_a_computed_epsilon_has_two_digits_and_is_never_below_the_true_one(epsilon, text):
