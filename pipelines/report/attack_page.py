@@ -27,8 +27,8 @@ BOUNDS = (
     "lie above its bound."
 )
 SUMMARY = (
-    "Below stands what attacks read in what a party received in a job, as its recorder kept it. Each share stands beside what naming "
-    "the commoner label reaches, and beside the largest one that is to be expected at the job's epsilon."
+    "This page shows what attacks read from the messages that a party received in a job, as its recorder kept them. Compare each "
+    "share with that of always naming the commoner label, and with the largest one to be expected at the job's epsilon."
 )
 
 

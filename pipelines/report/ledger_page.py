@@ -167,8 +167,8 @@ def summary(parties: list[PartySpending]) -> str:
     when = f"on {first}" if first == last else f"from {first} to {last}"
     return (
         f"{counted(len(jobs), 'job')} released something of {counted(len(sources), 'source')} {when}, in "
-        f"{counted(sum(line['uses'] for line in lines), 'use')}. Below stand, for each party that has a home on this machine, "
-        "what that cost along time, what is left of every cap, what each observer learned in all, and uses with job and task."
+        f"{counted(sum(line['uses'] for line in lines), 'use')}. For each party with a home on this machine, this page shows "
+        "spending over time, what is left of each cap, what each observer learned in total, and the uses by job and task."
     )
 
 
