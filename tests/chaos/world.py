@@ -234,9 +234,15 @@ class World:
     def full_disk(self) -> Iterator[None]:
         """Nothing more can be written to the home's disk."""
         disk = self.folder / "disk"
-        used = os.statvfs(disk)
-        size = (used.f_blocks - used.f_bfree) * used.f_frsize
-        subprocess.run(["mount", "-o", f"remount,size={size}", disk], check=True)
+
+        def shrunk() -> bool:
+            used = os.statvfs(disk)
+            size = (used.f_blocks - used.f_bfree) * used.f_frsize
+            remount = ["mount", "-o", f"remount,size={size}", disk]
+            return subprocess.run(remount, capture_output=True).returncode == 0
+
+        # Refused where a job wrote more since its size was read.
+        assert wait_until(shrunk, lambda: True, 30), "the disk cannot be filled"
         try:
             yield
         finally:
