@@ -302,19 +302,19 @@ class Composition:
     def _smallest(self, bound: Callable[[Moments, float], float]) -> float:
         """About the tilt at which ``bound``, which falls and then rises, is least; at any other it is a bound as well.
 
-        From tilts that move hardly any mass to those that leave hardly any below the largest loss.
+        From tilts that move hardly any mass to those that leave hardly any below the largest loss. They are e^(k /
+        TILTS_PER_E) for whole k, so that a transform serves all that is asked nearby.
         """
-        from scipy.optimize import minimize_scalar
-
         largest = max(abs(place) for one, _ in self._releases for place in (one.first, one.last, 1)) * self._interval
-        found = minimize_scalar(
-            lambda logarithm: bound(self._rough_moment, math.exp(logarithm)),
-            bounds=[math.log(tilt / largest) for tilt in (LEAST_TILT, LARGEST_TILT)],
-            method="bounded",
-            options={"xatol": 0.25 / TILTS_PER_E},
-        )
-        # Rounded, so that a transform serves all that is asked nearby.
-        return math.exp(round(found.x * TILTS_PER_E) / TILTS_PER_E)
+        least, most = (round(math.log(tilt / largest) * TILTS_PER_E) for tilt in (LEAST_TILT, LARGEST_TILT))
+
+        def at(k: int) -> float:
+            return bound(self._rough_moment, math.exp(k / TILTS_PER_E))
+
+        while least < most:
+            middle = (least + most) // 2
+            least, most = (least, middle) if at(middle) <= at(middle + 1) else (middle + 1, most)
+        return math.exp(least / TILTS_PER_E)
 
 
 def _log1p(numbers: NDArray[np.complex128]) -> NDArray[np.complex128]:
