@@ -138,7 +138,7 @@ def test_a_plan_reads_cap_and_spending_of_a_source(home, capsys):
     assert (told["releases"], told["left_after_one"]) == (2, 3.0)
     assert main(plan) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "fit the cap 7, of which 2 is spent" in text and "costs nothing for the same records" in text
+    assert "fit the cap 7, of which 2 is spent" in text and "under the same key costs nothing" in text
 
 
 def test_the_shuffler_says_why_it_spends_less_than_asked():
