@@ -139,9 +139,7 @@ def ports(site: FlowSite) -> Finding:
 def jobs(site: FlowSite) -> Finding:
     """Which jobs hold the server's cores: one whose processes died may hold them for good."""
     if site.jobs is None:
-        return (
-            unseen("Which jobs hold cores cannot be seen here.", THERE) if site.runs else ok("No FATE-Flow runs jobs.")
-        )
+        return unseen("Which jobs hold cores is not known here.", THERE) if site.runs else ok("No FATE-Flow runs jobs.")
     told = f"{' '.join(map(str, site.jobs)) or 'No job is unfinished.'} {cores_in_use(site.jobs, site.settings)}"
     return warning(told, "Stop one that makes no progress with `fate-dp stop JOB`.") if site.jobs else ok(told)
 
@@ -431,9 +429,7 @@ def warm_start(found: WarmStart) -> Finding:
     if found.trouble:
         return warning(found.sentence(), f"Run `chmod 700 {found.folder}`, as the user who runs FATE-Flow.")
     if not found.off and found.refusal:
-        return warning(
-            found.sentence(), f"Fix that, or choose cold starts: `fate-dp up --cold`; {found.folder}/log says more."
-        )
+        return warning(found.sentence(), f"Fix that, or choose `fate-dp up --cold`; {found.folder}/log says more.")
     return ok(found.sentence())
 
 
@@ -487,8 +483,8 @@ def broker_client(site: FlowSite, own: Environment | None) -> Finding:
                 f"Run {environment.pip_install(BROKER_CLIENT)}.",
             )
     if not looked_into:
-        return _not_told(f"Whether tasks have {BROKER_CLIENT}, by which they reach RabbitMQ,")
-    return ok(f"Tasks have {BROKER_CLIENT}, by which they reach RabbitMQ.")
+        return _not_told(f"Whether tasks have {BROKER_CLIENT}, with which they reach RabbitMQ,")
+    return ok(f"Tasks have {BROKER_CLIENT}, with which they reach RabbitMQ.")
 
 
 def _not_told(what: str) -> Finding:

@@ -89,9 +89,7 @@ def pydantic(environment: Environment) -> Finding:
 
 @check(ENVIRONMENT, "setuptools")
 def setuptools(environment: Environment) -> Finding:
-    finding = _within(
-        environment, "setuptools", "<81", "FATE finds components by pkg_resources, which later versions drop"
-    )
+    finding = _within(environment, "setuptools", "<81", "FATE finds components by pkg_resources, which later ones drop")
     if finding.cure or "error" not in environment.lookup:
         return finding
     return problem(

@@ -39,7 +39,7 @@ def add_audit(commands: Commands) -> None:
     command.add_argument("--mechanism", metavar="NAME", help="audit a mechanism of the privacy core instead of a job")
     command.add_argument("--verify", metavar="FILE", type=Path, help="compute a certificate again from its counts")
     command.add_argument(
-        "--model", metavar="FILE", type=Path, help="the model that dp_homo_nn or dp_homo_gbdt put out, as JSON"
+        "--model", metavar="FILE", type=Path, help="the model from dp_homo_nn or dp_homo_gbdt, as JSON"
     )
     command.add_argument("--epsilon", type=float, default=1.0, help="epsilon of the mechanism, in nats (1)")
     command.add_argument("--delta", type=float, default=DEFAULT_DELTA, help=f"delta of the claim ({DEFAULT_DELTA:g})")

@@ -185,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
-    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies lie in HOME/parties/party-ID and never leave it."
+    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies are in HOME/parties/party-ID and never leave it."
     return top
 
 
@@ -315,7 +315,7 @@ def demo(options: argparse.Namespace) -> None:
     show_demo(find_sites, options.out)
     if not options.flow:
         print(
-            f"FATE-Flow still runs, so that the next job starts at once; `{home_command('down', options.home)}` stops it."
+            f"FATE-Flow keeps running so that the next job starts at once; `{home_command('down', options.home)}` stops it."
         )
 
 

@@ -312,9 +312,9 @@ def show_trees(plan: HomoGBDTPlan, console: Console) -> None:
     print_table(console, title, table_of_cells(map(_trees_cells, plan.rows), texts=2))
     print_text(
         console,
-        "Epsilon (nats) is against server, other parties and whoever gets the model; accountant: PLD (dp-accounting). Sigma "
-        "is in units of how far one record moves all sums of a round. Noise of a leaf is the standard deviation in its sum "
-        "of gradients, to which a record adds at most 1; in a readable leaf it moves the step in log odds by less than "
+        "Epsilon (nats) is against server, other parties and whoever gets the model; accountant: PLD (dp-accounting). Sigma is "
+        "in units of how far one record moves all sums of a round. Noise of a leaf is the standard deviation in its sum of "
+        "gradients, to which a record adds at most 1; in a readable leaf it moves the step in log odds by less than "
         f"{VISIBLE:g} at a score of 0. A leaf has {plan.records_of_leaf:.4g} records on average; leaves with fewer are drawn "
         "towards the nodes above them. With local the server sees every party's own sums, and the noise of all parties adds "
         "up.",

@@ -274,9 +274,7 @@ class _Reading:
             if name not in columns:
                 self.faults.append(f"it has no column {name!r}, for which {about} are given; its columns are {listed}.")
             elif name in (self.meta.id_name, self.meta.label_name) and about != "units":
-                self.faults.append(
-                    f"the column {name!r} is not a feature, but {about} are given for it; leave them out."
-                )
+                self.faults.append(f"the column {name!r} is not a feature, but {about} are given; leave them out.")
 
     def _is_left_out(self, place: int, values: pandas.Series) -> bool:
         """Whether a column without a name is no column: blanks behind a last separator, or a saved index."""

@@ -129,9 +129,7 @@ def summary(report: JobReport) -> str:
         rest = f", and there are {more} more leaks" if more > 1 else ", and there is one more leak" if more else ""
         found = f"It leaked: {leaks[0]}{rest}."
     elif report.unknown:
-        found = (
-            f"What it showed is not known: nobody has declared what the components of {names_of(report.unknown)} show."
-        )
+        found = f"What it showed is not known: nobody has declared the components of {names_of(report.unknown)}."
     else:
         found = f"As far as this report knows, no party could compute every true label or feature of another one.{near_leaks(report)}"
     whose = (

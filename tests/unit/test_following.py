@@ -127,7 +127,10 @@ def process(server, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "number, why",
-    [(signal.SIGSTOP, "one of its processes has been stopped, as by kill -STOP,"), (signal.SIGKILL, "its processes have been gone")],
+    [
+        (signal.SIGSTOP, "one of its processes has been stopped, as by kill -STOP,"),
+        (signal.SIGKILL, "its processes have been gone"),
+    ],
 )
 def test_a_party_that_hangs_or_vanished_is_named_and_its_job_ended(server, process, tmp_path, number, why):
     threading.Timer(0.5, process.send_signal, (number,)).start()
@@ -190,9 +193,7 @@ def test_the_party_whose_process_ended_is_named_not_the_first_that_fell_with_it(
 def test_the_time_limit_holds_against_a_server_that_hangs(server):
     server.answers, server.takes_stops = [row("running"), HANGS], False
     begun = time.monotonic()
-    with pytest.raises(
-        JobFailed, match="should stop after .* its time limit, .* `fate-dp stop 7` when it answers"
-    ):
+    with pytest.raises(JobFailed, match="should stop after .* its time limit, .* `fate-dp stop 7` when it answers"):
         followed(server, patience=0.2, timeout=0.5)
     assert time.monotonic() - begun < 5 and server.stops == ["7"]
 

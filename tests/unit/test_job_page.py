@@ -449,7 +449,9 @@ def test_noise_that_every_party_adds_to_its_own_part_is_larger_on_the_sum_of_all
     one = noise_of(
         line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "secure_sum: sums only"}]
     )
-    assert one.ratio == 100 and "all 200 together reach at most 100 of them" in one.sentence and "parties" not in one.noise
+    assert (
+        one.ratio == 100 and "all 200 together reach at most 100 of them" in one.sentence and "parties" not in one.noise
+    )
     each = noise_of(
         line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "local: every party's"}]
     )
