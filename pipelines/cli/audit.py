@@ -32,7 +32,7 @@ def add_audit(commands: Commands) -> None:
     command.add_argument("--out", type=Path, required=True, help="where the table with canaries goes")
     add_home(command)
     add_flags(command, "party", *TABLE_FLAGS)
-    text = "prove from canaries how much a job or a mechanism leaked at least, as a certificate"
+    text = "prove with canaries a lower bound on what a job or a mechanism leaked, as a certificate"
     epilog = "Exit status 2: a claim was refuted. A certificate that could not be made is void and says why."
     command = add_command(commands, "audit", text, audit, epilog=epilog)
     command.add_argument("job", metavar="JOB_ID", nargs="?", help="the job's id in FATE-Flow")

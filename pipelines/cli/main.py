@@ -234,7 +234,7 @@ def add_declare(commands: Commands) -> None:
 
 
 def add_declare_table(commands: Commands) -> None:
-    text = "set caps of a party's table before its first job, whatever columns jobs leave"
+    text = "set caps of a party's table before its first job, whichever columns jobs keep"
     command = add(commands, declare_table, text, "party", "label", "population", *TABLE_FLAGS)
     command.add_argument("csv", type=Path, help="the file that is, or will be, uploaded")
     command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="its name when uploaded")

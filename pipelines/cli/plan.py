@@ -46,7 +46,7 @@ def add_plan(commands: Commands) -> None:
 
 def _add_target(command: argparse.ArgumentParser) -> None:
     target = command.add_mutually_exclusive_group(required=True)
-    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
+    target.add_argument("--epsilon", type=float, help="target in nats: how much noise does it need?")
     target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
     command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
 

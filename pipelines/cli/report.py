@@ -26,7 +26,7 @@ SWITCH = "record_views in the policy.yaml of the party whose view is wanted"
 
 def add_report(commands: Commands) -> None:
     text = "write what each party learned in an ended job, and at what epsilon, as far as one party may know"
-    epilog = "A report is its party's own: it holds that party's figures and ledger. --merge is for an auditor whom all trust."
+    epilog = "A report belongs to its party: it holds that party's figures and ledger. --merge is for an auditor whom all trust."
     command = add_command(commands, "report", text, report, epilog=epilog)
     command.add_argument("job", metavar="JOB_ID", nargs="?", help="the job's id in FATE-Flow")
     command.add_argument("--party", metavar="ID", help="whose report it is (the guest's)")

@@ -180,7 +180,7 @@ def add_identity(commands: Commands) -> None:
     command = add_command(commands, "peers", "show, pin or forget the identities of other parties' operators", peers)
     text = "another party's public key, once its operator has confirmed it over another channel"
     command.add_argument("--pin", nargs=2, metavar=("PARTY_ID", "KEY"), help=text)
-    command.add_argument("--forget", metavar="PARTY_ID", help="take a pin away")
+    command.add_argument("--forget", metavar="PARTY_ID", help="remove a pin")
     add_home(command)
     add_flags(command, "party")
 
@@ -210,7 +210,7 @@ def add_clean(commands: Commands) -> None:
     text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, drafts"
     epilog = "Keys, ledgers, policies, models, uploaded tables and unfinished jobs stay."
     command = add_command(commands, "clean", text, clean, epilog=epilog)
-    text = "age by job number and order, since clocks are set (30); 0: all, if nothing runs"
+    text = "age (30), by job numbers and their order, since clocks can be reset; 0: all, if nothing runs"
     command.add_argument("--older-than", metavar="DAYS", type=float, default=30.0, help=text)
     command.add_argument("--delete", action="store_true", help="delete it; without it, only show it")
     add_home(command)
