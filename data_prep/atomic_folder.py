@@ -93,7 +93,7 @@ def _lock(descriptor: int, staging: Path, target: Path) -> None:
     except (BlockingIOError, FileNotFoundError):
         mine = False
     if not mine:
-        raise InvalidArgument(f"Another run is writing {target} at this moment; wait until it ends.")
+        raise InvalidArgument(f"Another run is writing {target} now; wait until it ends.")
 
 
 def _restore(target: Path) -> None:

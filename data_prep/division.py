@@ -238,7 +238,7 @@ def _group_of_each(training: TrainingRows, skew: Skew, groups: pandas.Series | N
     if skew.kind == "label":
         return frame[training.label]
     if groups is None:
-        raise CannotDivide(f"a skew by {skew.kind} needs the {skew.kind} of every row, and none was given.")
+        raise CannotDivide(f"a skew by {skew.kind} needs the {skew.kind} of every row, and there is none.")
     absent = ~frame.index.isin(groups.index)
     if absent.any():
         raise CannotDivide(

@@ -154,8 +154,8 @@ def between_categories(table: Table, rule: Rule) -> tuple[Draws, np.ndarray]:
     real, numeric = table.real, table.numeric
     if not table.one_hot or not len(numeric):
         raise InvalidArgument(
-            f"{' and '.join(KEEP_CATEGORIES)} need number columns and one-hot groups, but here are {len(numeric)} and "
-            f"{len(table.groups)}; smote does without."
+            f"{' and '.join(KEEP_CATEGORIES)} need number columns and one-hot groups, got {len(numeric)} and "
+            f"{len(table.groups)}; smote does not."
         )
     positions = np.hstack([in_own_units(table.features[:, numeric]), table.features[:, table.one_hot]])
     positions[:, len(numeric) :] *= np.median(positions[table.minority, : len(numeric)].std(axis=0)) / np.sqrt(2)
@@ -205,7 +205,7 @@ def check_groups(features: np.ndarray, groups: Groups) -> None:
         wrong = ~((block == 0) | (block == 1)).all(axis=1) | (block.sum(axis=1) != 1)
         if wrong.any():
             raise InvalidArgument(
-                f"one-hot group {number} has {int(wrong.sum())} rows that are not one 1 and else 0 in its {len(group)} "
+                f"one-hot group {number} has {int(wrong.sum())} rows that are not one 1 and otherwise 0 in its {len(group)} "
                 "columns."
             )
 
@@ -259,7 +259,7 @@ def over_sample(
     names = [column for column in frame.columns if column not in (id, label)]
     for name in (name for group in groups for name in group):
         if name not in names:
-            raise InvalidArgument(f"a one-hot group names {name!r}, which is no feature column.")
+            raise InvalidArgument(f"a one-hot group names {name!r}, which is not a feature column.")
     positions = tuple(tuple(map(names.index, group)) for group in groups)
     features, labels = numbers(frame[names]), frame[label].to_numpy()
     synthetic = over_sample_arrays(features, labels, over_sampling, groups=positions, seed=seed, tag=tag)
@@ -297,7 +297,7 @@ def rows_to_add(labels: np.ndarray, neighbours: int) -> tuple:
     values, counts = np.unique(labels, return_counts=True)
     if len(values) != 2:
         found = ", ".join(f"{count} with label {value}" for value, count in zip(values, counts))
-        raise InvalidArgument(f"over-sampling needs rows of two classes; here are {found or 'no rows'}.")
+        raise InvalidArgument(f"over-sampling needs rows of two classes, got {found or 'no rows'}.")
     smaller, missing = int(np.argmin(counts)), int(counts.max() - counts.min())
     if missing and counts[smaller] < neighbours + 1:
         raise InvalidArgument(

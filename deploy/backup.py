@@ -54,7 +54,7 @@ def back_up(
     `done` is called with each backup as soon as it is there. Raises BackupRefused.
     """
     if target.resolve().is_relative_to(parties.resolve()):
-        raise BackupRefused(f"The folder {target} lies among the parties' own in {parties}; choose one outside it.")
+        raise BackupRefused(f"The folder {target} is among the parties' own in {parties}; choose one outside it.")
     files = _files_by_party(parties)
     if not files:
         raise BackupRefused(f"No party has a key, ledger or policy in {parties}; name the right folder with --home.")
@@ -145,8 +145,6 @@ def _copy_ledger(source: Path, target: Path) -> None:
                     f"The ledger {source} is damaged ({verdict}); keep it and its older backups as they are."
                 )
             if not version_of(copy):
-                raise BackupRefused(
-                    f"{source} holds no ledger, only an empty or another database; keep the older backups."
-                )
+                raise BackupRefused(f"{source} is an empty or another database, not a ledger; keep the older backups.")
     with target.open("rb") as file:
         os.fsync(file.fileno())

@@ -68,8 +68,8 @@ def divide(clean: CleanLoans, options: PrepOptions) -> Division:
     for name, rows in class_counts(clean.frame[LABEL]).items():
         if not 0 < held_out_rows(rows, options.test_share) < rows:
             raise CannotDivide(
-                f"Only {rows} {name} loans are left after cleaning, too few to hold a share of {options.test_share:g} "
-                "out for testing and train on the rest."
+                f"Only {rows} {name} loans are left after cleaning, too few to hold out a share of {options.test_share:g} for "
+                "testing and train on the rest."
             )
     training, held_out = split_train_test(
         clean.frame, label=LABEL, id=ID, test_share=options.test_share, seed=options.seed

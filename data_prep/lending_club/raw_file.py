@@ -49,7 +49,7 @@ class Header:
         unknown = [name for name in self.named if name not in RAW_COLUMNS]
         found = (
             (absent, "The file lacks {} of the public file's columns, none of which becomes a feature: {}."),
-            (unknown, "The file has {} columns that the public file has not, and they are not used: {}."),
+            (unknown, "The file has {} columns that the public file does not have; they are not used: {}."),
         )
         return tuple(sentence.format(len(names), ", ".join(names)) for names, sentence in found if names)
 
@@ -61,7 +61,7 @@ def find_header(path: Path, head: bytes) -> Header:
         raise InvalidArgument(f"The loan file {path} is empty.")
     if b"\0" in head:
         raise InvalidArgument(
-            f"The loan file {path} is not text; Lending Club's CSV file is expected, as it is or packed with gzip."
+            f"The loan file {path} is not text; Lending Club's CSV file is expected, plain or packed with gzip."
         )
     text = head.decode("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
     for names, lines in first_records(text):
@@ -133,7 +133,7 @@ class RawFile:
             status = os.stat(self.path)
             # The header is looked for before all is read.
             if not stat.S_ISREG(status.st_mode):
-                raise InvalidArgument(self._sentence("cannot be read: it is a folder or a pipe, no file"))
+                raise InvalidArgument(self._sentence("cannot be read: it is a folder or a pipe, not a file"))
             self.size = status.st_size
             with pyarrow.OSFile(str(self.path)) as source:
                 self.header = find_header(self.path, read_up_to(unpacked(source), HEAD_BYTES))
@@ -223,7 +223,7 @@ class RawFile:
             )
         if "skip initial" in str(error):
             return self._sentence(NO_LOANS)
-        return self._sentence(f"is no CSV after record {self.records}: {error}")
+        return self._sentence(f"is not CSV after record {self.records}: {error}")
 
 
 def unpacked(source: pyarrow.NativeFile) -> pyarrow.NativeFile:

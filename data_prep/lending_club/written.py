@@ -78,7 +78,7 @@ def read_manifest(folder: str | os.PathLike) -> dict:
             f"{folder} has no readable {MANIFEST}; make one with `fate-dp prep lending-club`."
         ) from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidArgument(f"{path} is no manifest of prepared loans.") from error
+        raise InvalidArgument(f"{path} is not a manifest of prepared loans.") from error
     if schema != SCHEMA:
         raise InvalidArgument.of(f"schema of {path}", schema, repr(SCHEMA), "Prepare the loans again.")
     if not is_complete:
@@ -106,7 +106,7 @@ def check_replaceable(folder: Path) -> None:
         known = {MANIFEST, *read_manifest(folder)["files"]}
     except InvalidArgument as error:
         raise InvalidArgument(
-            f"{folder} holds other things than prepared loans; name a folder that is empty or new."
+            f"{folder} holds things other than prepared loans; name a folder that is empty or new."
         ) from error
     for path in sorted(folder.rglob("*")):
         if not path.is_dir() and str(path.relative_to(folder)) not in known:
@@ -227,7 +227,7 @@ def write_csv(path: Path, frame: pandas.DataFrame) -> None:
                 writer.write_table(table)
     except pyarrow.ArrowInvalid as error:
         raise InvalidArgument(
-            f"An id in {path.name} has a comma, a quote or a line break in it; FATE cannot read such an id."
+            f"An id in {path.name} has a comma, a quote or a line break; FATE cannot read such an id."
         ) from error
 
 

@@ -154,8 +154,8 @@ def _replace(path: Path, text: str) -> None:
         os.replace(unfinished, path)
     except OSError as error:
         raise FlowServerError(
-            f"{path} could not be written: {error.strerror}; run `fate-dp board install` as a user who may write "
-            "there, a second run goes on where this one ended."
+            f"{path} could not be written: {error.strerror}; run `fate-dp board install` as a user who may write there; a "
+            "second run goes on where this one ended."
         ) from error
     finally:
         with suppress(OSError):

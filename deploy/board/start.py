@@ -48,14 +48,14 @@ def find_board(place: str | os.PathLike) -> BoardFiles:
     jars = [jar for jar in found if jar.match(JAR)]
     if not jars:
         raise FlowServerError(
-            f"{path} holds no FATE-Board; give {JAR} or its folder, unpacked from the release or built with `mvn package`."
+            f"{path} has no FATE-Board; give {JAR} or its folder, unpacked from the release or built with `mvn package`."
         )
     # Of several versions the last.
     jar = jars[-1]
     libraries, folder = jar.parent / "lib", jar.parent
     if not any(libraries.glob("*.jar")):
         raise FlowServerError(
-            f"{libraries} holds no libraries of FATE-Board; unpack the whole release, or build it again."
+            f"{libraries} has no libraries of FATE-Board; unpack the whole release, or build it again."
         )
     descriptions = folder.parent / "static" if folder.name == "target" else folder / DESCRIPTIONS_FOLDER
     return BoardFiles(jar, libraries, checked_folder(descriptions))
@@ -147,8 +147,8 @@ def check_unsigned(flow: FlowAddress) -> None:
         raise FlowServerError(f"No FATE-Flow answers at {flow}: {silence}.") from silence
     if refuses_client(answer):
         raise FlowServerError(
-            f"FATE-Flow at {flow} knows its clients, and the board of FATE 2.2.0 cannot sign its requests as it asks for; "
-            "use fate-dp and flow, or switch client authentication off."
+            f"FATE-Flow at {flow} authenticates clients, and the board of FATE 2.2.0 cannot sign requests as it requires; use "
+            "fate-dp and flow, or switch client authentication off."
         )
 
 

@@ -34,8 +34,8 @@ CLIENT_FILE, BOARD_PASSWORD_FILE = "client.yaml", "board_password"
 # What install.sh keeps of the client's settings as fate_client is published, beside the link to that file.
 PUBLISHED = "settings.published.yaml"
 NO_BOARD = (
-    "FATE-Board does not start: FATE_DP_CLIENT_AUTHENTICATION is on, and the board of FATE 2.2.0 cannot sign its "
-    "requests as FATE-Flow asks for; use fate-dp and flow, or set it to off."
+    "FATE-Board does not start: FATE_DP_CLIENT_AUTHENTICATION is on, and the board of FATE 2.2.0 cannot sign its requests as "
+    "FATE-Flow requires; use fate-dp and flow, or set it to off."
 )
 
 

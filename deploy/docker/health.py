@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         print(f"The broker does not answer at {broker}:{BROKER}: {error.strerror or error}.")
         return 1
     if not speaks:
-        print(f"What answers at {broker}:{BROKER} is no broker.")
+        print(f"What answers at {broker}:{BROKER} is not a broker.")
     return 0 if speaks else 1
 
 

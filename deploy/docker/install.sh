@@ -30,11 +30,11 @@ for part in fate_flow/bin/service.sh fate_flow/conf/service_conf.yaml fateboard/
     [ -e "$project/$part" ] || refuse "$project/$part does not exist; set FATE_PROJECT to the folder of a FATE 2.2.0."
 done
 
-[ -z "$user" ] || id "$user" >/dev/null 2>&1 || refuse "there is no user $user; make it before, or leave FATE_DP_USER out."
+[ -z "$user" ] || id "$user" >/dev/null 2>&1 || refuse "there is no user $user; create it first, or leave FATE_DP_USER out."
 if [ "$(id -u)" != 0 ]; then user=; fi
 # A folder that others use as well, such as / or /var, is not ours to give away.
 if [ -n "$user" ] && [ -e "$keys" ] && [ "$(stat -c %u "$keys")" != "$(id -u "$user")" ]; then
-    refuse "$keys, the folder above FATE_DP_HOME, is not $user's; give it to $user or choose another FATE_DP_HOME."
+    refuse "$keys, the folder above FATE_DP_HOME, does not belong to $user; give it to $user or choose another FATE_DP_HOME."
 fi
 
 # What the image's own scripts do before they start anything: its Python and Java.

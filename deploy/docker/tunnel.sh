@@ -18,7 +18,7 @@ refuse() {
 broker=$1 party=$2 folder=$3 certified=${4:-$1}
 for name in "$broker" "$party" "$certified"; do
     case "$name" in
-        "" | *[!A-Za-z0-9._-]*) refuse "'$name' is no name; it may have letters, digits, '.', '-' and '_'." ;;
+        "" | *[!A-Za-z0-9._-]*) refuse "'$name' is not a name; it may have letters, digits, '.', '-' and '_'." ;;
     esac
 done
 case "$folder" in

@@ -61,7 +61,7 @@ def findings(examined: Examined) -> list[Finding]:
     if own is not None:
         results = run_checks(ENVIRONMENT, own)
     else:
-        cure = "Mend this Python, or run the doctor of another installation."
+        cure = "Repair this Python, or run the doctor of another installation."
         results = [replace(problem(examined.environment_trouble, cure), check="Python")]
     results += run_checks(PARTIES, folder)
     # A folder that cannot be read is a finding of its own already.

@@ -52,7 +52,7 @@ def run_checks(subject: str, *looked_at: object, suffix: str = "") -> list[Findi
             finding = function(*looked_at)
         except OSError as error:
             finding = problem(
-                f"{error.filename or 'Something'} cannot be looked at: {error.strerror or error}.",
+                f"{error.filename or 'Something'} cannot be examined: {error.strerror or error}.",
                 "Run the doctor as the user who runs FATE-Flow.",
             )
         found.append(replace(finding, check=name + suffix))

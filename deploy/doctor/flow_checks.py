@@ -61,7 +61,7 @@ BROKER_CLIENT = "pika"
 EVERY_ADDRESS = {"0.0.0.0", "::"}
 OURS, RULES = Path(rules.__file__).parent, Path(rules.__file__).name
 CUSTOMISATION = "sitecustomize.py"
-HARM = "whoever is another party, or can write to the broker, can run programs in its tasks"
+HARM = "every other party, and whoever can write to the broker, can run programs in its tasks"
 # Providers of ours are told by their version, because FATE-Flow runs no provider whose name is not `fate`.
 PLUGIN_PREFIX = "dp"
 MOST_URGENT_FIRST = (PROBLEM, WARNING, UNSEEN)
@@ -88,8 +88,8 @@ def answers(site: FlowSite) -> Finding:
         )
     if site.state == FOREIGN:
         return problem(
-            f"What answers at {site.address} is no FATE-Flow: {site.reason}.",
-            f"{START}; a port that another program has is changed in service_conf.yaml.",
+            f"What answers at {site.address} is not FATE-Flow: {site.reason}.",
+            f"{START}; if another program has the port, change it in service_conf.yaml.",
         )
     return problem(f"No FATE-Flow answers at {site.address}: {site.reason}.", f"{START}.")
 
@@ -120,16 +120,16 @@ def ports(site: FlowSite) -> Finding:
     if heard and unheard and not heard & EVERY_ADDRESS:
         return problem(
             f"{site.address.host} is also {' and '.join(sorted(unheard))}, but FATE-Flow listens at {' and '.join(heard)} "
-            "only: a router that comes upon the other address is refused, and with it other parties.",
-            "Set fateflow.host in service_conf.yaml to 0.0.0.0, as FATE-DP's container does by itself, or to the one "
-            "address by which the router comes, and start FATE-Flow again.",
+            "only: a router that uses the other address is refused, and other parties with it.",
+            "Set fateflow.host in service_conf.yaml to 0.0.0.0, as FATE-DP's container does by itself, or to the one address "
+            "that the router uses, and start FATE-Flow again.",
         )
     if site.state in (ANSWERS, REFUSES) or not site.listeners:
         return ok(", ".join(f"{name} {port}" for name, port in site.ports().items()) + ".")
     taken = site.listeners[0]
     who = f"{taken.program} (process {taken.pid})" if taken.pid else "a program of another user"
     return problem(
-        f"Port {taken.port}, which is to be FATE-Flow's, is taken by {who}.",
+        f"Port {taken.port}, meant for FATE-Flow, is taken by {who}.",
         f"End that program (`ss -ltnp 'sport = :{taken.port}'` shows it), or give FATE-Flow another port: "
         "`fate-dp up --port PORT`, or http_port and grpc_port in service_conf.yaml.",
     )
@@ -139,9 +139,9 @@ def ports(site: FlowSite) -> Finding:
 def jobs(site: FlowSite) -> Finding:
     """Which jobs hold the server's cores: one whose processes died may hold them for good."""
     if site.jobs is None:
-        return unseen("Which jobs hold cores is not told here.", THERE) if site.runs else ok("No FATE-Flow runs jobs.")
+        return unseen("Which jobs hold cores is not known here.", THERE) if site.runs else ok("No FATE-Flow runs jobs.")
     told = f"{' '.join(map(str, site.jobs)) or 'No job is unfinished.'} {cores_in_use(site.jobs, site.settings)}"
-    return warning(told, "End one that goes on no more with `fate-dp stop JOB`.") if site.jobs else ok(told)
+    return warning(told, "Stop one that makes no progress with `fate-dp stop JOB`.") if site.jobs else ok(told)
 
 
 @check(SITE, "reach")
@@ -161,15 +161,15 @@ def _open_to_others(site: FlowSite, beyond: str) -> Finding:
     """FATE-Flow checks signatures on its pages for clients and sites only; its gRPC port hands on to all pages."""
     on = _switched_on(site)
     harm = (
-        "fetch models, learn where tables are and change the state of tasks, because the pages /v2/worker/... "
-        "never ask for a signature"
+        "fetch models, learn where tables are and change the state of tasks, because the pages /v2/worker/... never require "
+        "a signature"
     )
     cure = (
         "Set fateflow.host to 127.0.0.1 in service_conf.yaml, start FATE-Flow again, and let other machines in "
         "only through a router that forwards /v2/partner and /v2/scheduler and nothing else"
     )
     if not site.settings:
-        told = "for whom authentication is on is not seen" if not on else "authentication is on for clients at least"
+        told = "who must authenticate cannot be seen" if not on else "authentication is on for clients at least"
         return warning(f"FATE-Flow listens on {beyond}, and {told}: whoever reaches the port can {harm}.", f"{cure}.")
     if len(on) < len(SWITCHES):
         harm = f"run jobs, {'' if 'clients' in on else 'read its settings, passwords among them, '}{harm}"
@@ -211,31 +211,30 @@ def authentication(site: FlowSite) -> Finding:
         return ok("Authentication is off.") if site.settings else unseen_settings(site, "Whether authentication is on")
     if not site.runs and site.settings.get("party_id") == "":
         return problem(
-            "Authentication is on but party_id is empty, with which FATE-Flow ends while it starts.",
+            "Authentication is on but party_id is empty, so FATE-Flow ends while it starts.",
             "Set party_id in service_conf.yaml to this site's own, and take a new database: the first "
             "start has left half of its rights in the old one.",
         )
     if site.takes_the_known_key:
         return problem(
-            "FATE-Flow takes the administrator's key that stands in its published source, so its authentication keeps "
-            "nobody out.",
+            "FATE-Flow accepts the administrator's key of its published source, so its authentication keeps nobody out.",
             "Set ADMIN_KEY in fate_flow/settings.py of the server to a secret of your own (`openssl rand -hex 16`), "
             "keep the file to its owner (`chmod 600`), and start FATE-Flow again.",
         )
     if not site.runs:
         return unseen(
-            f"Authentication is on for {_listed(on)} in service_conf.yaml; whether FATE-Flow takes the "
-            "published administrator's key shows only while it runs.",
+            f"Authentication is on for {_listed(on)} in service_conf.yaml; whether FATE-Flow accepts the published "
+            "administrator's key shows only while it runs.",
             "Run the doctor again when FATE-Flow runs.",
         )
-    return ok(f"Authentication is on for {_listed(on)}{'' if site.settings else '; for sites it is not seen'}.")
+    return ok(f"Authentication is on for {_listed(on)}{'' if site.settings else '; for sites it cannot be seen'}.")
 
 
 @check(SITE, "client's token")
 def client_token(site: FlowSite) -> Finding:
     """Whether `flow init` can keep an app's token for this user, and for nobody else."""
     if site.client is None or not site.client.is_file():
-        return ok("No fate_client is here, so that no token is kept.")
+        return ok("No fate_client is here, so no token is kept.")
     status = site.client.stat()
     if client_settings(site.client).get("app_token") and status.st_mode & OTHERS:
         return problem(
@@ -245,7 +244,7 @@ def client_token(site: FlowSite) -> Finding:
         )
     if "clients" in _switched_on(site) and not os.access(site.client, os.W_OK):
         return warning(
-            f"{site.client} belongs to user {status.st_uid}, so that `flow init` of this user {os.geteuid()} fails.",
+            f"{site.client} belongs to user {status.st_uid}, so `flow init` of this user {os.geteuid()} fails.",
             f"Run `chown {os.geteuid()} {site.client.resolve()}` and `chmod 600` as the owner, or use an environment of "
             "your own.",
         )
@@ -289,7 +288,7 @@ def broker_user(site: FlowSite) -> Finding:
         if "administrator" in tags:
             return ok(f"RabbitMQ's management at {where} lets {user!r} in.")
         return problem(
-            f"RabbitMQ's user {user!r} is no administrator, but FATE makes virtual hosts.",
+            f"RabbitMQ's user {user!r} is not an administrator, but FATE makes virtual hosts.",
             f"Run `rabbitmqctl set_user_tags {user} administrator`.",
         )
     except urllib.error.HTTPError as error:
@@ -330,8 +329,8 @@ def broker_reach(site: FlowSite) -> Finding:
     own_password = settings.get("password") not in (None, "", *KNOWN_PASSWORDS)
     unguarded = "" if own_password else f" Its user {settings.get('user')!r} has no password of its own."
     return problem(
-        f"RabbitMQ at {where} is reached over the network without TLS: who is on the way reads every message, and can "
-        f"put in others.{unguarded}",
+        f"RabbitMQ at {where} is reached over the network without TLS: anyone on the way can read every message and insert "
+        f"others.{unguarded}",
         "Let it listen for TLS with certificates only, and set federation.rabbitmq.host to a tunnel on 127.0.0.1 "
         '(deploy/README.md, "TLS for the broker"; with docker, compose.tls.yaml).',
     )
@@ -352,7 +351,7 @@ def _rabbitmq(site: FlowSite) -> dict[str, Any] | None:
 def fence(site: FlowSite) -> Finding:
     """What Python runs first in the server, and in each provider's tasks, whose folder comes before the server's."""
     if site.variables is None:
-        return unseen("Whether tasks read what other parties send by the fence cannot be seen here.", THERE)
+        return unseen("Whether tasks read other parties' messages through the fence cannot be seen here.", THERE)
     path = site.variables.get("PYTHONPATH", "")
     if not is_fenced(path):
         return problem(
@@ -378,14 +377,14 @@ def fence(site: FlowSite) -> Finding:
             f"Other parties may also send {', '.join(names)}, which this server's {rules.ALLOW} lets in.",
             "Keep only classes that do no harm whatever a peer puts into their fields.",
         )
-    return ok("Tasks read what other parties send by the fence, which runs nothing of it.")
+    return ok("Tasks read other parties' messages through the fence, which runs nothing in them.")
 
 
 @check(SITE, "text")
 def text(site: FlowSite) -> Finding:
     """In which encoding the server reads tables that are uploaded past `fate-dp upload`, and names of columns."""
     if site.variables is None:
-        return unseen("In which encoding FATE-Flow reads tables cannot be seen here.", THERE)
+        return unseen("The encoding in which FATE-Flow reads tables cannot be seen here.", THERE)
     name = next((value for word in LOCALE_WORDS if (value := site.variables.get(word))), "C")
     utf8 = (
         "UTF-8" in locale.normalize(name).upper() or name in ("C", "POSIX") and site.variables.get("PYTHONUTF8") != "0"
@@ -404,15 +403,15 @@ def parameters(site: FlowSite) -> Finding:
     """Whether the server looks at jobs before it takes them, which it was asked by a job that it must refuse."""
     if site.refuses_paths:
         return ok(
-            "FATE-Flow takes no job that names code, files or addresses here, but for its own and what policies allow."
+            "FATE-Flow refuses jobs that name code, files or addresses here, except its own and what policies allow."
         )
     if site.refuses_paths is None:
         return unseen(
-            "Whether FATE-Flow looks at what other parties' jobs name cannot be seen: it takes no job from this client.",
+            "Whether FATE-Flow checks what other parties' jobs name cannot be seen: it accepts no job from this client.",
             "The line on the fence says whether it was started with our folder; if so, it does.",
         )
     return problem(
-        "FATE-Flow takes jobs whose parameters name programs, files and addresses: whoever is another party can run programs here.",
+        "FATE-Flow accepts jobs whose parameters name programs, files and addresses: every other party can run programs here.",
         f"Start it again with `fate-dp up`, or with this in its environment: `export PYTHONPATH={OURS}:$PYTHONPATH`.",
     )
 
@@ -430,7 +429,7 @@ def warm_start(found: WarmStart) -> Finding:
     if found.trouble:
         return warning(found.sentence(), f"Run `chmod 700 {found.folder}`, as the user who runs FATE-Flow.")
     if not found.off and found.refusal:
-        return warning(found.sentence(), f"Mend that, or choose it: `fate-dp up --cold`; {found.folder}/log says more.")
+        return warning(found.sentence(), f"Fix that, or choose `fate-dp up --cold`; {found.folder}/log says more.")
     return ok(found.sentence())
 
 
@@ -442,7 +441,7 @@ def default_provider(site: FlowSite, own: Environment | None) -> Finding:
     provider = next((each for each in site.providers if each.name == site.default_provider), None)
     if provider is None:
         return problem(
-            f"FATE-Flow has no provider {site.default_provider}, in which tasks run that choose none.",
+            f"FATE-Flow has no provider {site.default_provider}, which would run tasks that choose none.",
             "Set default_provider in service_conf.yaml to one that `fate-dp provider list` shows.",
         )
     finding = holds_plugin(provider, own)
@@ -480,16 +479,16 @@ def broker_client(site: FlowSite, own: Environment | None) -> Finding:
     for provider, environment in looked_into:
         if environment.version(BROKER_CLIENT) is None:
             return problem(
-                f"The provider {provider.name} lacks {BROKER_CLIENT}, without which its tasks do not reach RabbitMQ.",
+                f"The provider {provider.name} lacks {BROKER_CLIENT}, without which its tasks cannot reach RabbitMQ.",
                 f"Run {environment.pip_install(BROKER_CLIENT)}.",
             )
     if not looked_into:
-        return _not_told(f"Whether tasks have {BROKER_CLIENT}, by which they reach RabbitMQ,")
-    return ok(f"Tasks have {BROKER_CLIENT}, by which they reach RabbitMQ.")
+        return _not_told(f"Whether tasks have {BROKER_CLIENT}, with which they reach RabbitMQ,")
+    return ok(f"Tasks have {BROKER_CLIENT}, with which they reach RabbitMQ.")
 
 
 def _not_told(what: str) -> Finding:
-    return unseen(f"{what} cannot be seen while FATE-Flow does not tell.", "Mend the line about FATE-Flow first.")
+    return unseen(f"{what} cannot be seen while FATE-Flow does not say.", "Fix the line about FATE-Flow first.")
 
 
 def _registered(provider: Provider, site: FlowSite, own: Environment | None) -> Finding:
@@ -521,7 +520,7 @@ def holds_plugin(provider: Provider, own: Environment | None) -> Finding:
     environment = provider.environment
     if environment is None:
         return unseen(
-            f"The provider {provider.name} was not looked into: {provider.unseen}.",
+            f"The provider {provider.name} was not examined: {provider.unseen}.",
             "Run the doctor where it is, as the user who runs FATE-Flow.",
         )
     if environment.plugin is None:
@@ -567,16 +566,16 @@ def peer_answers(address: FlowAddress, own: Environment | None) -> Finding:
             f"router only, as is best, ask {OPERATORS_WORD}; else have it started, or its port opened to this machine.",
         )
     if found.state == FOREIGN:
-        return problem(f"What answers at {address} is no FATE-Flow: {found.reason}.", "Correct the port of --peer.")
+        return problem(f"What answers at {address} is not FATE-Flow: {found.reason}.", "Correct the port of --peer.")
     if found.state == ANSWERS and found.version != FATE_VERSION:
         return problem(
-            f"FATE-Flow {found.version} answers at {address}, but this site's is to be {FATE_VERSION}.",
+            f"FATE-Flow {found.version} answers at {address}, but this site needs {FATE_VERSION}.",
             f"Have FATE {FATE_VERSION} installed there.",
         )
     return ok(
         f"FATE-Flow {found.version} answers at {address}."
         if found.state == ANSWERS
-        else f"FATE-Flow answers at {address}, but tells only clients that it knows."
+        else f"FATE-Flow answers at {address}, but gives details only to clients that it knows."
     )
 
 
@@ -588,8 +587,8 @@ def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
     versions = {name: version for name in names if (version := _version(name.removeprefix(PLUGIN_PREFIX)))}
     if not versions:
         return unseen(
-            f"Which FATE-DP the tasks of {address} have cannot be seen: FATE-Flow tells no packages, and no "
-            "provider there names its version.",
+            f"Which FATE-DP the tasks of {address} have cannot be seen: FATE-Flow lists no packages, and no provider there "
+            "names its version.",
             f"Ask {OPERATORS_WORD}.",
         )
     if own is not None and own.plugin is not None and _version(own.plugin.version) not in versions.values():
@@ -598,8 +597,7 @@ def peer_plugin(address: FlowAddress, own: Environment | None) -> Finding:
             "Install one version at all parties, and register it where it is a provider (`fate-dp provider register`).",
         )
     return ok(
-        f"The peer at {address} has registered {', '.join(versions)}; what its jobs use that choose no "
-        "provider is not seen."
+        f"The peer at {address} has registered {', '.join(versions)}; what its jobs use without a provider cannot be seen."
     )
 
 

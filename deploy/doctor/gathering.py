@@ -245,7 +245,7 @@ def provider_from(row: dict[str, Any], examined: bool) -> Provider:
     except InvalidArgument as error:
         return replace(provider, trouble=f"its Python does not answer: {str(error).rstrip('.')}")
     except PermissionError as error:
-        return replace(provider, unseen=f"{error.filename or python} cannot be looked at ({error.strerror})")
+        return replace(provider, unseen=f"{error.filename or python} cannot be examined ({error.strerror})")
 
 
 SERVICE_CONF = "service_conf.yaml"
@@ -396,7 +396,7 @@ def _settings_of(home: Path) -> tuple[dict[str, Any], str]:
         except OSError as error:
             return settings, f"{path} cannot be read: {error.strerror}."
         except (UnicodeDecodeError, yaml.YAMLError, TypeError, ValueError):
-            return settings, f"{path} is no mapping in YAML, so that FATE-Flow cannot start with it."
+            return settings, f"{path} is not a mapping in YAML, so FATE-Flow cannot start with it."
     return settings, ""
 
 
@@ -414,10 +414,10 @@ def unseen_settings(site: FlowSite, what: str) -> Finding:
     named = "with --home naming the folder that holds its conf/service_conf.yaml"
     if site.state == ANSWERS:
         return unseen(
-            f"{what} cannot be seen: FATE-Flow does not tell its settings.",
+            f"{what} cannot be seen: FATE-Flow does not show its settings.",
             f"Run the doctor on the server's machine, {named}.",
         )
     return unseen(
         f"{what} cannot be seen: the settings of FATE-Flow are not known here.",
-        f"Mend the line about FATE-Flow first, or run the doctor on the server's machine, {named}.",
+        f"Fix the line about FATE-Flow first, or run the doctor on the server's machine, {named}.",
     )

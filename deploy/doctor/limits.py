@@ -41,7 +41,7 @@ def disk(path: Path) -> Finding:
     existing = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if read_only(existing):
         return problem(
-            f"{existing} lies on a disk that is mounted read-only, so that no ledger can be charged.",
+            f"{existing} is on a disk that is mounted read-only, so no ledger can be charged.",
             f"Mount it writable (`findmnt -T {existing}` names it), or set FATE_DP_HOME to another disk.",
         )
     state = os.statvfs(existing)
@@ -54,7 +54,7 @@ def disk(path: Path) -> Finding:
         )
     if state.f_files and not state.f_favail:
         return problem(
-            f"The disk of {existing} has no inode left, so that no file can be made there.",
+            f"The disk of {existing} has no inode left, so no file can be made there.",
             f"Delete small files on it (`df -i {existing}`).",
         )
     if free < 10 * MIN_FREE_BYTES:

@@ -71,7 +71,7 @@ def _cure(environment: Environment, wrong: list) -> str:
     unrecorded = [name for name in wrong if name in environment.unrecorded]
     if unrecorded:
         places = " and ".join(sorted({environment.distributions[name][0][1] for name in unrecorded}))
-        return f"Put FATE {FATE_VERSION} in place of what lies in {places}, which pip did not install there."
+        return f"Replace what is in {places}, which pip did not install, by FATE {FATE_VERSION}."
     if environment.unrecorded:
         return f"Run {environment.pip_install(*(f'{name}=={FATE_VERSION}' for name in wrong))}."
     return f"Run {environment.pip_install(FATE_REQUIREMENT)}."
@@ -175,7 +175,7 @@ def pins(environment: Environment) -> Finding:
     found = {name: environment.version(name) for name in FATE_PINS if name not in LOOKED_AT_ALONE}
     moved = {name: there for name, there in found.items() if there and Version(there) != Version(FATE_PINS[name])}
     if not moved:
-        return ok(f"What FATE {FATE_VERSION} requires in one version has it.")
+        return ok(f"The packages that FATE {FATE_VERSION} pins have the pinned versions.")
     told = ", ".join(f"{name} is {there} and not {FATE_PINS[name]}" for name, there in moved.items())
     return warning(
         f"FATE {FATE_VERSION} was made and tried with other packages: {told}.",
@@ -211,7 +211,7 @@ def components_found(environment: Environment) -> Finding:
         entry, reason = next(iter(failed.items()))
         return problem(
             f"{len(failed)} of {len(expected)} components cannot be imported; {entry}: {reason}.",
-            "Mend the packages that are marked above or install the one that the message names; if it names fate_dp "
+            "Repair the packages that are marked above or install the one that the message names; if it names fate_dp "
             f"itself, run {environment.install_plugin()}.",
         )
     missing = [name for name in expected if name not in found]
@@ -230,7 +230,7 @@ def component_files(environment: Environment) -> Finding:
     folder = environment.folders["pipelines"]
     if folder is None:
         return problem(
-            "fate_dp.pipelines cannot be found, in which the components are described for the client.",
+            "fate_dp.pipelines, which describes the components for the client, cannot be found.",
             f"Run {environment.install_plugin()}.",
         )
     descriptions = Path(folder) / "clients"
@@ -275,7 +275,7 @@ def parties_folder(folder: Path) -> Finding:
 def _no_party(said: str) -> Finding:
     """As it is before the first job, and as it looks to a doctor that was not told where the parties are."""
     return warning(
-        f"{said}, so no party's key and ledger were looked at.",
+        f"{said}, so no party's key and ledger were checked.",
         "If a job has run here already, name where its parties are: --home FOLDER, which holds parties/, "
         f"or {HOME_VARIABLE}; otherwise it is made when a party first needs it.",
     )
@@ -287,10 +287,10 @@ def private_folder(path: Path) -> Finding:
     if not path.is_dir():
         return problem(f"{path} is not a folder.", f"Move it away: `mv {path} {path}.other`.")
     status = path.stat()
-    to_owner = f"Run `chown -R USER {path}`, USER being who runs FATE-Flow, and the doctor as that user."
+    to_owner = f"Run `chown -R USER {path}`, where USER runs FATE-Flow, and the doctor as that user."
     finding = _not_private(path, status, to_owner, f"Run `chmod 700 {path}`.")
     if finding is None and not os.access(path, os.R_OK | os.W_OK | os.X_OK) and not read_only(path):
-        said = f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, with which its owner cannot use it."
+        said = f"{path} has mode {stat.S_IMODE(status.st_mode):04o}, so its owner cannot use it."
         finding = problem(said, f"Run `chmod 700 {path}`.")
     return finding or ok(f"{path} is open to its owner only.")
 
@@ -313,10 +313,10 @@ def files(party: Path) -> Finding:
         is_folder = stat.S_ISDIR(status.st_mode) and any(path.is_relative_to(folder) for folder in folders)
         if not is_folder and not stat.S_ISREG(status.st_mode):
             return problem(
-                f"{path} is no regular file, as all in this folder are.",
+                f"{path} is not a regular file, as all in this folder must be.",
                 f"Find out who put it there, and move it out of {party}.",
             )
-        to_owner = f"Run `chown USER {path}`, USER being who runs FATE-Flow."
+        to_owner = f"Run `chown USER {path}`, where USER runs FATE-Flow."
         finding = _not_private(path, status, to_owner, f"Run `chmod {'700' if is_folder else '600'} {path}`.")
         if finding is not None:
             return finding
@@ -375,8 +375,8 @@ def ledger(party: Path) -> Finding:
 def _damaged(path: Path, reason: str) -> Finding:
     return problem(
         f"The ledger {path} cannot be used: {' '.join(reason.split())}.",
-        f"Stop FATE-Flow, keep a copy of {path}, and restore the last backup; what was released since then must be "
-        "charged by hand, so ask for no further release from these data before.",
+        f"Stop FATE-Flow, keep a copy of {path}, and restore the last backup; what was released since then must be charged by "
+        "hand, so ask for no further release from these data until then.",
     )
 
 
@@ -389,13 +389,13 @@ def policy(party: Path) -> Finding:
     try:
         found = load_policy(path)
     except InvalidPolicy as error:
-        return problem(str(error), f"Correct it in {path}; conf/policy.example.yaml shows all that may stand there.")
+        return problem(str(error), f"Correct it in {path}; conf/policy.example.yaml shows all that it may hold.")
     except OSError as error:
         return problem(f"{path} cannot be read: {error.strerror}.", f"Run `chmod 600 {path}` as its owner.")
     for key, name in unused_names(found):
         return problem(
-            f"In {path}, {key} names {name!r}, but no component calls a dataset so, and the line holds nothing.",
-            "Name the dataset by its columns: `fate-dp declare-table` writes it, `fate-dp ledger` shows those that were used.",
+            f"In {path}, {key} names {name!r}, but no component gives a dataset that name, so the line has no effect.",
+            "Name the dataset by its columns: `fate-dp declare-table` writes it, `fate-dp ledger` shows the names in use.",
         )
     declared = len(found.label_sources)
     return ok(f"{path} is valid; it declares {declared} label source{'s' if declared != 1 else ''}.")

@@ -93,7 +93,7 @@ class Builder:
         name = made.name
         self.spend(OBJECT)
         demand(name not in BESIDE, "what stands beside a message, without a reference to it")
-        demand(not made.items or name == "collections.OrderedDict", "an item in what is no dictionary")
+        demand(not made.items or name == "collections.OrderedDict", "an item in what is not a dictionary")
         if name in self.makers:
             return self.of_library(made)
         if name in classes.FIELDS:
@@ -139,7 +139,7 @@ class Builder:
         kind, state = real(made.name), {} if made.state is NOTHING else made.state
         demand(
             isinstance(kind, type) and kind.__new__ is object.__new__ and kind.__dictoffset__ != 0,
-            f"an object of {made.name}, which is no class of plain Python",
+            f"an object of {made.name}, which is not a class of plain Python",
         )
         plain = type(state) is dict and all(type(each) is str and not each.startswith("__") for each in state)
         demand(plain, f"an object of {made.name} without fields, or with one that Python itself looks for")
@@ -166,7 +166,7 @@ def plain_slice(builder: Builder, made: Made) -> slice:
 
 def ordered(builder: Builder, made: Made) -> Any:
     """A dictionary; what torch notes beside a model's state is left out."""
-    demand(not made.arguments and made.state is NOTHING, "an OrderedDict that is none")
+    demand(not made.arguments and made.state is NOTHING, "an OrderedDict that is not one")
     return real("collections.OrderedDict")((builder.key(key), builder.build(each)) for key, each in made.items)
 
 
@@ -178,7 +178,7 @@ def member(builder: Builder, made: Made) -> Any:
     else:
         (name,) = once(made, "a member of an enumeration", (str, classes.Row(str, int)))
         members = real(made.name)._value2member_map_
-    demand(name in members, "what is no member of an enumeration")
+    demand(name in members, "what is not a member of an enumeration")
     return members[name]
 
 

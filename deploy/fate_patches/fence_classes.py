@@ -279,5 +279,5 @@ def check_fields(name: str, fields: dict, found: dict) -> None:
 
 def once(made: Made, what: str, *kinds: Any) -> tuple:
     """The arguments of what is called and not filled."""
-    demand(made.state is NOTHING and fits(Row(*kinds), made.arguments), f"{what} that is none")
+    demand(made.state is NOTHING and fits(Row(*kinds), made.arguments), f"{what} that is not one")
     return made.arguments

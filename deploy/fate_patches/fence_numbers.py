@@ -65,9 +65,9 @@ def numpy_kind(builder: Builder, made: Made) -> Any:
     plain = NUMPY_KIND.fullmatch(text) and made.arguments[1:] == (False, True)
     demand(bool(plain), "an array of a kind beside numbers, texts and objects")
     order = state[1] if type(state) is tuple and len(state) == 8 else None
-    demand(order in ("<", ">", "|"), "a numpy.dtype with a state that is none of numpy's own")
+    demand(order in ("<", ">", "|"), "a numpy.dtype with a state that is not numpy's own")
     kind = numpy.dtype(text if order == "|" else order + text)
-    demand(state == kind.__reduce__()[2], "a numpy.dtype with a state that is none of numpy's own")
+    demand(state == kind.__reduce__()[2], "a numpy.dtype with a state that is not numpy's own")
     return kind
 
 
@@ -112,9 +112,9 @@ def numpy_number(builder: Builder, made: Made) -> Any:
     import numpy
 
     kind, raw = once(made, "a number of numpy", "numpy.dtype", bytes)
-    demand(type(kind) is Made, "a number of numpy that is none")
+    demand(type(kind) is Made, "a number of numpy that is not one")
     kind = builder.build(kind)
-    demand(not kind.hasobject and len(raw) == kind.itemsize, "a number of numpy that is none")
+    demand(not kind.hasobject and len(raw) == kind.itemsize, "a number of numpy that is not one")
     check_numbers(raw, kind)
     return numpy.frombuffer(raw, kind)[0]
 
@@ -156,7 +156,7 @@ def torch_storage(builder: Builder, made: Made) -> Any:
         (magic, protocol, system, label, keys) == (TORCH_MAGIC, TORCH_PROTOCOL, TORCH_SYSTEM, "storage", [key]),
         "a storage that torch did not write",
     )
-    demand(place == "cpu", f"a tensor that lies on the device {place[:20]!r}; send it from the CPU")
+    demand(place == "cpu", f"a tensor on the device {place[:20]!r}; send it from the CPU")
     kind, width = STORAGES[name.full]
     demand(
         int.from_bytes(data[at : at + 8], "little") == count >= 0 and len(data) == at + 8 + count * width,
@@ -221,14 +221,14 @@ def safe_tensor(builder: Builder, made: Made) -> Any:
 
 def torch_size(builder: Builder, made: Made) -> Any:
     (shape,) = once(made, "a shape", tuple)
-    demand(is_shape(shape), "a shape that is none")
+    demand(is_shape(shape), "a shape that is not one")
     return real("torch.Size")(shape)
 
 
 def torch_device(builder: Builder, made: Made) -> Any:
     place = made.arguments
     known = len(place) in (1, 2) and place[0] in ("cpu", "cuda") and all(map(is_count, place[1:]))
-    demand(known and max(place[1:], default=0) < 64, "a device that is none")
+    demand(known and max(place[1:], default=0) < 64, "a device that is not one")
     return real("torch.device")(*place)
 
 
@@ -237,7 +237,7 @@ def torch_device(builder: Builder, made: Made) -> Any:
 
 def pandas_index(builder: Builder, made: Made) -> Any:
     _, parts = once(made, "an index", "pandas.core.indexes.base.Index", dict)
-    demand(parts.keys() == {"data", "name"} and fits(classes.ARRAY, parts["data"]), "an index that is none")
+    demand(parts.keys() == {"data", "name"} and fits(classes.ARRAY, parts["data"]), "an index that is not one")
     demand(fits(classes.LABEL, parts["name"]), "an index of no name")
     data = builder.build(parts["data"])
     demand(data.ndim == 1, "an index of more than one dimension")

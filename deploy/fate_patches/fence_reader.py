@@ -232,7 +232,7 @@ def add_items(reading: Reading, items: list) -> None:
         check_keys(keys, len(target) + len(keys))
         target.update(zip(keys, values, strict=True))
     elif type(target) is not Made:
-        raise refused("adds an item to what is no dictionary")
+        raise refused("adds an item to what is not a dictionary")
     else:
         check_keys(keys, len(target.items) + len(keys))
         target.items.extend(zip(keys, values, strict=True))
@@ -277,7 +277,7 @@ def append(reading: Reading, at: int) -> int:
 
 def extend(reading: Reading, items: list) -> None:
     if type(reading.stack[-1]) is not list:
-        raise refused("appends to what is no list")
+        raise refused("appends to what is not a list")
     reading.stack[-1].extend(items)
 
 
@@ -291,7 +291,7 @@ def set_item(reading: Reading, at: int) -> int:
 def add_members(reading: Reading, members: list) -> None:
     found = reading.stack[-1]
     if type(found) is not set:
-        raise refused("adds a member to what is no set")
+        raise refused("adds a member to what is not a set")
     check_keys(members, len(found) + len(members))
     found.update(members)
 
@@ -333,14 +333,14 @@ def look_up(reading: Reading, module: Any, name: Any, at: int) -> int:
 def call(reading: Reading, at: int) -> int:
     arguments, name = reading.stack.pop(), reading.stack.pop()
     if type(name) is not Name or type(arguments) is not tuple:
-        raise refused("calls what is no name")
+        raise refused("calls what is not a name")
     return reading.put(Made(name.full, arguments), at)
 
 
 def fill(reading: Reading, at: int) -> int:
     state, made = reading.stack.pop(), reading.stack[-1]
     if type(made) is not Made:
-        raise refused("changes what it has not made itself")
+        raise refused("changes what it did not make")
     if made.state is not NOTHING:
         raise refused("fills a value twice")
     made.state = state

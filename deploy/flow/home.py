@@ -104,7 +104,7 @@ def open_home(folder: str | os.PathLike) -> FlowHome:
     # FATE-Flow takes any module path that contains this text for an installation inside the environment.
     if sys.prefix in str(root):
         raise FlowServerError(
-            f"The FATE-Flow home {root} lies in the Python environment {sys.prefix}; choose a folder outside it."
+            f"The FATE-Flow home {root} is in the Python environment {sys.prefix}; choose a folder outside it."
         )
     return FlowHome(root)
 

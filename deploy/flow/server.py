@@ -69,7 +69,7 @@ def state_of(address: FlowAddress) -> FlowState:
         return FlowState(ANSWERS, version=version)
     if refuses_client(answer):
         return FlowState(REFUSES, refusal_in(answer))
-    return FlowState(SILENT, f"it has an error of its own, {answer.code}: {answer.message}")
+    return FlowState(SILENT, f"it reports the error {answer.code}: {answer.message}")
 
 
 def refuses_client(answer: Answer) -> bool:
@@ -93,7 +93,7 @@ def version_in(answer: Answer) -> str | None:
 def unknown_client(address: FlowAddress, reason: str) -> str:
     """What to do where FATE-Flow asks for a signature that it knows."""
     return (
-        f"FATE-Flow at {address} knows its clients and refuses this one ({reason}); run `flow init --ip {address.host} "
+        f"FATE-Flow at {address} authenticates clients and refuses this one ({reason}); run `flow init --ip {address.host} "
         f"--port {address.port} --app-id ID --app-token TOKEN` with an app's credentials."
     )
 

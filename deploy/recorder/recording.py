@@ -162,7 +162,7 @@ def recording(config: Any) -> Iterator[None]:
     try:
         changes = _changes(recorder)
     except Exception as error:
-        recorder.tell(f"No message was recorded: this FATE is another one than 2.2 ({type(error).__name__}).")
+        recorder.tell(f"No message was recorded: this FATE is not 2.2 ({type(error).__name__}).")
         changes = []
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     finished = False

@@ -92,7 +92,7 @@ class WarmStart:
             doing = f"Tasks start warm: {' and '.join(servers)}"
         else:
             why = f" ({self.refusal.rstrip('.')})" if self.refusal else ""
-            doing = f"Tasks start cold at first: no fork server runs until one comes{why}"
+            doing = f"Tasks start cold at first: no fork server runs before the first task{why}"
         cold = sum(self.cold.values())
         why = "; ".join(f"{number}: {WHY_COLD.get(word, word)}" for word, number in sorted(self.cold.items()) if number)
         counted = f"So far {self.warm} processes of tasks started warm, {cold} cold"

@@ -77,7 +77,7 @@ class Place:
                 json.dump(content, file)
             os.replace(draft, inside(self.folder, STATE_PREFIX + self.key))
         except OSError as error:
-            print(f"The state could not be written: {error.strerror}.", flush=True)
+            print(f"The state file could not be written: {error.strerror}.", flush=True)
 
     def listen(self) -> socket.socket:
         """The socket, which tasks may already ask while this process still imports; they are answered when it has."""
@@ -226,7 +226,7 @@ def prepared(place: Place, listener: socket.socket, owner: psutil.Process | None
     needed, left = MIN_MEMORY * sharers, available_memory()
     if left < needed:
         raise NotServing(
-            f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are wanted before a fork "
+            f"{left // 1_000_000:,} MB of memory are available, but {needed // 1_000_000:,} MB are needed before a fork "
             f"server starts, {MIN_MEMORY // 1_000_000:,} MB for each of {sharers} servers on this machine."
         )
     wake, bell = socket.socketpair()

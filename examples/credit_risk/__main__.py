@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     console.print(f"Report: {options.out / 'report.html'}   Result: {options.out / 'result.json'}")
     if not options.flow:
         stop = home_command("down", options.home)
-        console.print(f"FATE-Flow still runs, so that the next job starts at once; `{stop}` stops it.")
+        console.print(f"FATE-Flow keeps running so that the next job starts at once; `{stop}` stops it.")
 
 
 def study_of(options: argparse.Namespace) -> Study:

@@ -32,19 +32,19 @@ def add_audit(commands: Commands) -> None:
     command.add_argument("--out", type=Path, required=True, help="where the table with canaries goes")
     add_home(command)
     add_flags(command, "party", *TABLE_FLAGS)
-    text = "prove from canaries how much a job or a mechanism leaked at least, as a certificate"
+    text = "prove with canaries a lower bound on what a job or a mechanism leaked, as a certificate"
     epilog = "Exit status 2: a claim was refuted. A certificate that could not be made is void and says why."
     command = add_command(commands, "audit", text, audit, epilog=epilog)
-    command.add_argument("job", metavar="JOB_ID", nargs="?", help="id of the job, as FATE-Flow gave it")
+    command.add_argument("job", metavar="JOB_ID", nargs="?", help="the job's id in FATE-Flow")
     command.add_argument("--mechanism", metavar="NAME", help="audit a mechanism of the privacy core instead of a job")
     command.add_argument("--verify", metavar="FILE", type=Path, help="compute a certificate again from its counts")
     command.add_argument(
-        "--model", metavar="FILE", type=Path, help="the model that dp_homo_nn or dp_homo_gbdt put out, as JSON"
+        "--model", metavar="FILE", type=Path, help="the model from dp_homo_nn or dp_homo_gbdt, as JSON"
     )
-    command.add_argument("--epsilon", type=float, default=1.0, help="of the mechanism, in nats (1)")
+    command.add_argument("--epsilon", type=float, default=1.0, help="epsilon of the mechanism, in nats (1)")
     command.add_argument("--delta", type=float, default=DEFAULT_DELTA, help=f"delta of the claim ({DEFAULT_DELTA:g})")
-    command.add_argument("--canaries", type=int, default=1000, help="how many, of the mechanism (1000)")
-    command.add_argument("--confidence", type=float, default=0.95, help="of the lower bound (0.95)")
+    command.add_argument("--canaries", type=int, default=1000, help="canaries of the mechanism (1000)")
+    command.add_argument("--confidence", type=float, default=0.95, help="confidence of the lower bound (0.95)")
     command.add_argument("--out", metavar="FOLDER", type=Path, default=OUT, help=f"where certificates go ({OUT})")
     add_home(command)
     add_flags(command, "party")

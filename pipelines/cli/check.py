@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 SAID = {
     0: "No party can compute every true label or feature of another one.",
     1: "This job leaks.",
-    3: "Of this job nobody can tell all that it shows.",
+    3: "Nobody can say all that this job shows.",
 }
 REFUSED = "This job would be refused, or protect nothing."
 LIMITS = (
-    "Followed from the catalogue of FATE 2.2.0 and this project's declarations, for parties that keep to the protocol and do not "
-    "pool what they see; what other jobs did to these tables before is not seen."
+    "This follows from the catalogue of FATE 2.2.0 and this project's declarations, for parties that keep to the protocol "
+    "and do not pool what they see. What other jobs did to these tables before is not considered."
 )
 HEADINGS = ("task", "observer", "of", "what", "learns", "form", "how")
 TABLE_WIDTH = 120
@@ -32,15 +32,15 @@ TASKS_NAMED = 3
 
 
 def add_check(commands: Commands) -> None:
-    text = "say which party could learn what in a job, before it runs; nothing is run"
-    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a task of which nobody can tell."
+    text = "say which party could learn what in a job, without running it"
+    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a task that cannot be judged."
     command = add_command(commands, "check", text, check, epilog=epilog)
     command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
-    text = "the verdict with label_flip behind a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
+    text = "the verdict if label_flip followed a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
     command.add_argument("--what-if", metavar="CHANGE", help=text)
-    text = "also what a party may combine with earlier jobs on the same tables, as the ledgers in this home know them"
+    text = "also say what a party may combine with earlier jobs on the same tables, by the ledgers in this home"
     command.add_argument("--with-history", action="store_true", help=text)
-    command.add_argument("--all", action="store_true", help="also aggregates, and what cannot be computed from")
+    command.add_argument("--all", action="store_true", help="also aggregates, and what nothing can be computed from")
     add_home(command)
     add_flags(command, "flow", "json")
 

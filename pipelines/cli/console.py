@@ -78,18 +78,18 @@ FLAGS: dict[str, dict[str, Any]] = {
     "label": {"help": "name of the label column, at the guest only"},
     "population": {
         "metavar": "NAME",
-        "help": "whom its ids name, as equal ids of one population are one record (that of all tables, records)",
+        "help": "whom its ids name: equal ids of one population are one record (records, for all tables)",
     },
-    "encoding": {"help": "of the file; UTF-8, UTF-16 with its mark and GBK are found out"},
-    "delimiter": {"metavar": "CHARACTER", "help": "of its values; found out"},
-    "missing": {"metavar": "CODE,...", "help": "read as missing, too, as blanks, NA, NULL and ? are"},
+    "encoding": {"help": "the file's encoding; UTF-8, UTF-16 with its mark and GBK are detected"},
+    "delimiter": {"metavar": "CHARACTER", "help": "between values (detected)"},
+    "missing": {"metavar": "CODE,...", "help": "also read as missing, like blanks, NA, NULL and ?"},
     **{
         name: {"metavar": f"COLUMN={form}", "action": "append", "help": text}
         for name, (form, text) in {
             "categories": ("A,B,...", "texts of a column; each becomes its number in this order, from 0"),
             "special": ("CODE,...", "numbers that are codes, such as income=-999,-1; each gets a bin of its own"),
-            "range": ("LOW:HIGH", "public limits of a column, such as age=18:100, not read off the table"),
-            "unit": ("UNIT", "of a column, for people"),
+            "range": ("LOW:HIGH", "public limits of a column, such as age=18:100, not taken from its values"),
+            "unit": ("UNIT", "unit of a column, for human readers"),
         }.items()
     },
     "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},

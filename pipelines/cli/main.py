@@ -134,7 +134,7 @@ def _of_the_system(error: OSError) -> str:
         return f"A folder cannot be copied: {error.args[0][0][2]}."
     what, reason = error.filename or "A file or a socket", os.strerror(error.errno or 0)
     if isinstance(error, PermissionError):
-        return f"{what} is not for this user: {reason}; name another place with --out or --home."
+        return f"{what} is not accessible to this user: {reason}; name another place with --out or --home."
     return f"{what} cannot be used: {reason}."
 
 
@@ -153,7 +153,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     command = add(commands, up, "start the embedded FATE-Flow, or do nothing if it runs")
-    command.add_argument("--port", type=int, help="HTTP port of the server; a free one unless given")
+    command.add_argument("--port", type=int, help="HTTP port of the server (a free one)")
     add_flags(command, "cold")
     add(commands, status, "show whether the embedded FATE-Flow runs, where, and its unfinished jobs")
     command = add(commands, stop, "stop a job that has not ended, and free its cores", "flow")
@@ -185,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
     add_doctor(commands)
     add_provider(commands)
     add_board(commands)
-    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies lie in HOME/parties/party-ID and never leave it."
+    top.epilog = f"{in_groups(commands)}Keys, ledgers and policies are in HOME/parties/party-ID and never leave it."
     return top
 
 
@@ -216,9 +216,9 @@ def add_upload(commands: Commands) -> None:
     command = add(commands, upload, text, "flow", "label", "population", *TABLE_FLAGS)
     command.add_argument("csv", type=Path, help="the file; every column but id and label is a feature")
     command.add_argument("table", metavar="NAMESPACE/NAME", help="what the reader will call it")
-    text = "int32 for classes, float64 for numbers; found out unless given"
+    text = "int32 for classes, float64 for numbers (detected)"
     command.add_argument("--label-type", choices=("int32", "float64"), help=text)
-    command.add_argument("--party", help="whose table it is; the server's party, or all that it plays, unless given")
+    command.add_argument("--party", help="party that owns the table (the server's party, or every party that it plays)")
 
 
 def add_declare(commands: Commands) -> None:
@@ -227,17 +227,17 @@ def add_declare(commands: Commands) -> None:
     command.add_argument("--cap", type=float, help="largest total epsilon (nats) that its labels may spend")
     text = "the features of its table; labels of others are refused"
     command.add_argument("--columns", metavar="NAME,...", help=text)
-    command.add_argument("--records", type=int, help="of how many records labels may ever be released under this name")
+    command.add_argument("--records", type=int, help="how many records may ever have labels released under this name")
     text = "the labels in this file need no protection (columns id and COLUMN)"
     command.add_argument("--public", metavar="CSV", type=Path, help=text)
     add_flags(command, *TABLE_FLAGS)
 
 
 def add_declare_table(commands: Commands) -> None:
-    text = "set caps of a party's table before its first job, whatever columns jobs leave"
+    text = "set caps of a party's table before its first job, whichever columns jobs keep"
     command = add(commands, declare_table, text, "party", "label", "population", *TABLE_FLAGS)
     command.add_argument("csv", type=Path, help="the file that is, or will be, uploaded")
-    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="as what it is uploaded")
+    command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help="its name when uploaded")
     add_caps(command)
 
 
@@ -245,15 +245,15 @@ def add_caps(command: argparse.ArgumentParser) -> None:
     text = "largest total epsilon (nats) of private steps on its records, replace-one"
     command.add_argument("--epsilon", type=float, help=text)
     command.add_argument("--delta", type=float, help="delta at which that total is composed")
-    command.add_argument("--scores", type=int, help="at a host: of how many models the guest may see joint scores")
-    command.add_argument("--losses", type=int, help="at a host: of how many trainings the guest may see losses")
+    command.add_argument("--scores", type=int, help="at a host: number of models whose joint scores the guest may see")
+    command.add_argument("--losses", type=int, help="at a host: number of trainings whose losses the guest may see")
 
 
 def add_cap(commands: Commands) -> None:
     command = add(
         commands, cap, "show or set what a party's table may spend: epsilon, joint scores, labels", "flow", "json"
     )
-    text = "a table as it was uploaded; all unless given"
+    text = "name of an uploaded table (all)"
     command.add_argument("table", metavar="NAMESPACE/NAME", nargs="?", help=text)
     command.add_argument("--party", help="party id, where several parties have a table of this name")
     add_caps(command)
@@ -315,7 +315,7 @@ def demo(options: argparse.Namespace) -> None:
     show_demo(find_sites, options.out)
     if not options.flow:
         print(
-            f"FATE-Flow still runs, so that the next job starts at once; `{home_command('down', options.home)}` stops it."
+            f"FATE-Flow keeps running so that the next job starts at once; `{home_command('down', options.home)}` stops it."
         )
 
 
@@ -351,7 +351,7 @@ def ledger(options: argparse.Namespace) -> int:
 
         write_ledger_page(folder, options.delta, options.html)
         if not options.json:
-            print(f"Wrote {options.html}, of the parties in {folder}.")
+            print(f"Wrote {options.html} for the parties in {folder}.")
             return 0
     ledgers = all_ledgers(folder, options.delta, options.json)
     if options.json:
@@ -365,7 +365,7 @@ def ledger(options: argparse.Namespace) -> int:
     for party, content in ledgers.items():
         print_ledger({party: named(content["entries"], "source", content["tables"])}, console)
         print_totals(party, content, console)
-    print(f"These ledgers lie in {folder}.")
+    print(f"These ledgers are in {folder}.")
     return 0
 
 

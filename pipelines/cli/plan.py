@@ -46,7 +46,7 @@ def add_plan(commands: Commands) -> None:
 
 def _add_target(command: argparse.ArgumentParser) -> None:
     target = command.add_mutually_exclusive_group(required=True)
-    target.add_argument("--epsilon", type=float, help="target in nats: which noise does it need?")
+    target.add_argument("--epsilon", type=float, help="target in nats: how much noise does it need?")
     target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
     command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
 
@@ -63,7 +63,7 @@ def _add_labels(command: argparse.ArgumentParser) -> None:
     text = "features of all parties together: are flips or noise on sums of labels better?"
     command.add_argument("--columns", type=int, help=text)
     command.add_argument("--models", type=int, help="trainings on these labels, each with noise of its own (1)")
-    command.add_argument("--delta", type=float, help=f"of noise on sums; flips need none ({DEFAULT_DELTA:g})")
+    command.add_argument("--delta", type=float, help=f"delta of noise on sums; flips need none ({DEFAULT_DELTA:g})")
     command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
 
 
@@ -72,15 +72,15 @@ def _add_training(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clients", type=int, required=True, help="clients of equal size")
     command.add_argument("--rounds", type=int, required=True, help="noisy updates in one run")
     sampling = command.add_mutually_exclusive_group(required=True)
-    sampling.add_argument("--sampling-probability", type=float, help="chance of each record to take part in a round")
+    sampling.add_argument("--sampling-probability", type=float, help="chance that each record takes part in a round")
     sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
     _add_target(command)
     command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
     command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
-    command.add_argument("--relation", choices=RELATIONS, help="of the target and the budget (add_or_remove)")
+    command.add_argument("--relation", choices=RELATIONS, help="for target and budget (add_or_remove)")
     command.add_argument("--max-dropouts", type=int, help="clients that may collude or drop out (1)")
     command.add_argument("--cap-epsilon", type=float, help="budget of the dataset: how many runs does it hold?")
-    command.add_argument("--epsilon0", type=float, help="of a pure local randomiser, for comparison (1)")
+    command.add_argument("--epsilon0", type=float, help="epsilon of a pure local randomiser, for comparison (1)")
 
 
 def _add_homo_nn(command: argparse.ArgumentParser) -> None:
@@ -89,9 +89,9 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     command.add_argument("--batch-size", type=float, help="expected records of a round, over all parties (all records)")
     command.add_argument("--rounds", type=int, help="noisy updates (50)")
     _add_target(command)
-    text = "of a message with aggregation shuffle (what --epsilon allows, or 1)"
+    text = "epsilon of one message with aggregation shuffle (what --epsilon allows, or 1)"
     command.add_argument("--epsilon0", type=float, help=text)
-    command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove; shuffle: replace_one)")
+    command.add_argument("--relation", choices=RELATIONS, help="for the target (add_or_remove; shuffle: replace_one)")
     command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
     command.add_argument("--model-params", metavar="JSON", help="its parameters, for example '{\"hidden\": [32]}'")
     command.add_argument("--features", type=int, help="features of a record, to count the model's parameters")
@@ -101,19 +101,19 @@ def _add_homo_nn(command: argparse.ArgumentParser) -> None:
     command.add_argument("--privacy", help="record or client (record)")
     command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
     command.add_argument("--local-steps", type=int, help="steps of a party in a round (1)")
-    command.add_argument("--local-learning-rate", type=float, help="of these steps")
+    command.add_argument("--local-learning-rate", type=float, help="learning rate of these steps")
 
 
 def _add_homo_gbdt(command: argparse.ArgumentParser) -> None:
     command.add_argument("--clients", type=int, required=True, help="parties with data")
     command.add_argument("--records", type=int, required=True, help="records of all parties together")
-    command.add_argument("--trees", type=int, help="of all rounds together (160)")
+    command.add_argument("--trees", type=int, help="trees of all rounds together (160)")
     command.add_argument("--rounds", type=int, help="noisy releases (8)")
     command.add_argument("--depth", type=int, help="levels of splits of a tree (6)")
     _add_target(command)
-    command.add_argument("--relation", choices=RELATIONS, help="of the target (add_or_remove)")
+    command.add_argument("--relation", choices=RELATIONS, help="for the target (add_or_remove)")
     command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
-    command.add_argument("--trainings", type=int, default=1, help="with noise of their own, such as folds (1)")
+    command.add_argument("--trainings", type=int, default=1, help="runs with noise of their own, such as folds (1)")
 
 
 def labels(options: argparse.Namespace) -> None:
@@ -186,14 +186,15 @@ def answer(
 NOTES = {
     "local": "every client protects its own {own_records} records in its own message, about {own_batch:.4g} of them in "
     "a round; its noise alone counts against the server.",
-    "shuffle": "Gaussian messages are not pure local randomisers: shuffling amplifies nothing, the local epsilon is "
-    "charged. The shuffler sees who sent, and only ciphertexts of what.",
-    "secure_sum": "{missing} of {clients} clients may collude or drop out (an observing client is one of them), so the "
-    "others' shares are the whole noise. Discrete shares add a slack that depends on the grid; their event charges it.",
+    "shuffle": "Gaussian messages are not pure local randomisers: shuffling amplifies nothing, the local epsilon is charged. "
+    "The shuffler sees who sent a message, but only its ciphertext.",
+    "secure_sum": "{missing} of {clients} clients may collude or drop out (an observing client is one of them), so only the "
+    "others' shares count as noise. Discrete shares add a slack that depends on the grid; their event charges "
+    "it.",
 }
 
 UNSPENT = "No ledger and no policy is read: the cap is taken as unspent. --source reads those of a label source."
-SPENT = "A release at an epsilon, and under the key, that the source was flipped at before costs nothing for the same records."
+SPENT = "A second release of the same records at the same epsilon and under the same key costs nothing."
 
 
 def noise_table(plan: TrainingPlan) -> TextTable:
@@ -294,8 +295,8 @@ def advice(plan: LabelPlan) -> str:
     request = plan.request
     (choice,) = [each for each in plan.choices if each.epsilon == request.epsilon]
     rule = (
-        "Variances are of X^T y at equal epsilon, rows as long as their clip. Flips serve any number of models, and FATE's own "
-        "components; noise is drawn anew for each model."
+        "Variances are those of X^T y at equal epsilon, for rows as long as their clip. Flips serve any number of models, "
+        "and FATE's own components; noise is drawn anew for each model."
     )
     if choice.noise_over_flips is None:
         return f"{rule} With --columns, and --models for more than one, this says which of the two to take."
@@ -404,7 +405,7 @@ def print_link_plan(plan: LinkPlan, console: Console) -> None:
     request = plan.request
     rows = (
         ("messages, MB both ways", rounded_up(plan.bytes / 1e6, 3)),
-        ("of them one after the other, each waits for the one before", str(plan.delays)),
+        ("of them in sequence, each waiting for the one before", str(plan.delays)),
         ("seconds of waiting for the line", rounded_up(plan.seconds, 3)),
     )
     title = (
@@ -414,5 +415,5 @@ def print_link_plan(plan: LinkPlan, console: Console) -> None:
     print_table(console, title, TextTable(("quantity", "value"), rows, frozenset(("value",))))
     print_text(
         console,
-        "Computing is not in it; at 2048 bits 10,000 rows of 30 columns take some 10 processor seconds (make bench-hetero-lr).",
+        "Computation is extra; at 2048 bits 10,000 rows of 30 columns take some 10 processor seconds (make bench-hetero-lr).",
     )

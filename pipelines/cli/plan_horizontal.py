@@ -98,7 +98,7 @@ def dimension_of(request: HomoNNRequest) -> int:
     if module_name(name) is not None:
         raise ValueError(f"Only the parties' operators have the model {name!r}. Give its parameters with --dimension.")
     if request.features is None:
-        raise ValueError("--features is not given. Give the number of features, or of parameters with --dimension.")
+        raise ValueError("--features is missing. Give the number of features, or of parameters with --dimension.")
     from fate_dp.components.dp_homo_nn.models.registry import ModelSource, spec_of_job
     from fate_dp.components.dp_homo_nn.models.spec import dimension
 
@@ -313,10 +313,11 @@ def show_trees(plan: HomoGBDTPlan, console: Console) -> None:
     print_text(
         console,
         "Epsilon (nats) is against server, other parties and whoever gets the model; accountant: PLD (dp-accounting). Sigma is "
-        "over what one record moves all sums of a round by. Noise of a leaf is the standard deviation in its sum of gradients, to "
-        f"which a record adds at most 1; from so many records on it moves the leaf's step in log odds by less than {VISIBLE:g} at a "
-        f"score of 0. A leaf has {plan.records_of_leaf:.4g} records in the mean; those of fewer are drawn to the nodes above them. "
-        "With local the server sees every party's own sums, and the noise of all parties adds up.",
+        "in units of how far one record moves all sums of a round. Noise of a leaf is the standard deviation in its sum of "
+        "gradients, to which a record adds at most 1; in a readable leaf it moves the step in log odds by less than "
+        f"{VISIBLE:g} at a score of 0. A leaf has {plan.records_of_leaf:.4g} records on average; leaves with fewer are drawn "
+        "towards the nodes above them. With local the server sees every party's own sums, and the noise of all parties adds "
+        "up.",
     )
     if plan.warning:
         print_text(console, f"Warning: {plan.warning}")

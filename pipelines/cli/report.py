@@ -25,10 +25,10 @@ SWITCH = "record_views in the policy.yaml of the party whose view is wanted"
 
 
 def add_report(commands: Commands) -> None:
-    text = "write what each party learned in a job that has ended, at what epsilon, as one party may know it"
-    epilog = "A report is its party's own: it holds that party's figures and ledger. --merge is for an auditor whom all trust."
+    text = "write what each party learned in an ended job, and at what epsilon, as far as one party may know"
+    epilog = "A report belongs to its party: it holds that party's figures and ledger. --merge is for an auditor whom all trust."
     command = add_command(commands, "report", text, report, epilog=epilog)
-    command.add_argument("job", metavar="JOB_ID", nargs="?", help="id of the job, as FATE-Flow gave it")
+    command.add_argument("job", metavar="JOB_ID", nargs="?", help="the job's id in FATE-Flow")
     command.add_argument("--party", metavar="ID", help="whose report it is (the guest's)")
     text = "join the JSON files of several parties' reports of one job"
     command.add_argument("--merge", metavar="JSON", nargs="+", type=Path, help=text)
@@ -66,16 +66,16 @@ def own_report(options: argparse.Namespace) -> JobReport:
 
 def add_attack(commands: Commands) -> None:
     text = "attack what a party received in a job that its recorder kept"
-    epilog = f"The recorder is switched on by {SWITCH}. Without VIEW_OR_JOB, all views are listed."
+    epilog = f"{SWITCH} switches the recorder on. Without VIEW_OR_JOB, all views are listed."
     command = add_command(commands, "attack", text, attack, epilog=epilog)
     command.add_argument(
         "view", metavar="VIEW_OR_JOB", nargs="?", help="a file of a view, or a job's id: all its views"
     )
-    command.add_argument("--attack", metavar="NAME", help="this attack alone; all that read the view unless given")
+    command.add_argument("--attack", metavar="NAME", help="this attack alone (all that can read the view)")
     command.add_argument("--party", metavar="ID", help="views of this party alone")
-    text = "a CSV file of the true records, to tell how much of what is read is right"
+    text = "a CSV file of the true records, to measure how much an attack reads right"
     command.add_argument("--truth", metavar="CSV", type=Path, help=text)
-    text = "write a page with a picture of what each attack decided by to this file instead of printing tables"
+    text = "write a page to this file, with a picture of how each attack decided, instead of printing tables"
     command.add_argument("--html", metavar="FILE", type=Path, help=text)
     add_home(command)
     add_flags(command, "flow", "id", "label", "json")
@@ -129,7 +129,7 @@ def why_no_view(folder: Path, job: str | None, party: str | None) -> str:
     on = [each for each in ids if load_policy(party_folder(folder, each) / POLICY_FILE).record_views]
     wanted = "no view" if job is None else f"no view of the job {job}"
     if not on:
-        return f"There is {wanted}: the recorder is off; an operator switches it on by {SWITCH}."
+        return f"There is {wanted}: the recorder is off; {SWITCH} switches it on."
     return f"There is {wanted} in {folder}: the recorder of party {', '.join(on)} is on, but kept none."
 
 
@@ -164,7 +164,7 @@ def show(found: list[Attacked], as_json: bool) -> None:
     print_table(console, "Recorded views", view_table(found))
     findings = [(each, finding) for each in found for finding in each.findings]
     if findings:
-        print_table(console, "What attacks read in them", finding_table(findings))
+        print_table(console, "What attacks read in the views", finding_table(findings))
         for each, finding in findings:
             print(f"{finding.attack}, {each.view.task.name}: {finding.says}")
         print(BOUNDS)

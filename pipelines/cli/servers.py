@@ -41,7 +41,7 @@ def add_doctor(commands: Commands) -> None:
     description = f"{sentence(text)} Exit status 1 if there is a problem."
     epilog = "Run it as the user who runs FATE-Flow. It changes nothing."
     command = add_command(commands, "doctor", text, doctor, description=description, epilog=epilog)
-    text = f"({DEFAULT_HOME}); where there is none, $FATE_DP_HOME or ~/.fate-dp is looked at"
+    text = f"({DEFAULT_HOME}, or $FATE_DP_HOME or ~/.fate-dp if there is none)"
     text = f"folder of the embedded server and the parties {text}"
     command.add_argument("--home", type=Path, default=USUAL_HOME, help=text)
     add_flags(command, "flow")
@@ -84,7 +84,7 @@ def print_findings(results: Sequence[Finding]) -> None:
 
 
 def add_provider(commands: Commands) -> None:
-    text = "make an environment with FATE-DP known to a FATE-Flow that runs in another one"
+    text = "register an environment with FATE-DP at a FATE-Flow that runs in another one"
     kinds = add_kinds(commands, "provider", text, "what to do")
 
     def add(name: str, text: str, run: Run) -> argparse.ArgumentParser:
@@ -96,15 +96,15 @@ def add_provider(commands: Commands) -> None:
     command = add("register", "check an environment, write its JSON, and register it", register)
     text = "the environment's interpreter (the one that runs this command)"
     command.add_argument("--python", default=sys.executable, metavar="FILE", help=text)
-    command.add_argument("--version", metavar="dpVERSION", help="of the provider (dp and the version of FATE-DP there)")
-    text = "folder in front of its tasks' module path (that of FATE-DP, by which they start warm)"
+    command.add_argument("--version", metavar="dpVERSION", help="its version (dp and the version of FATE-DP there)")
+    text = "folder in front of its tasks' module path (FATE-DP's, which lets them start warm)"
     command.add_argument("--path", metavar="FOLDER", help=text)
-    text = "let its tasks start as FATE-Flow starts them; see also up"
+    text = "start its tasks as FATE-Flow starts them; see also up"
     command.add_argument("--cold", action="store_true", help=text)
     command.add_argument("--out", type=Path, default=PROVIDER_FILE, help=f"the JSON file to write ({PROVIDER_FILE})")
     add("list", "show the providers of FATE's components and where they are", list_providers)
     command = add("remove", "make FATE-Flow forget a provider; jobs that run in it must have ended", remove)
-    command.add_argument("version", metavar="dpVERSION", help="of the provider, for example dp0.2.0")
+    command.add_argument("version", metavar="dpVERSION", help="its version, for example dp0.2.0")
 
 
 def register(options: argparse.Namespace) -> None:
@@ -173,14 +173,14 @@ def backup(options: argparse.Namespace) -> None:
 
 
 def add_identity(commands: Commands) -> None:
-    text = "show the public key by which other operators pin this party, made once"
+    text = "show the public key that other operators pin for this party; the first call makes it"
     command = add_command(commands, "identity", text, identity)
     add_home(command)
     add_flags(command, "party")
     command = add_command(commands, "peers", "show, pin or forget the identities of other parties' operators", peers)
-    text = "another party's public key, compared with its operator on another way"
+    text = "another party's public key, once its operator has confirmed it over another channel"
     command.add_argument("--pin", nargs=2, metavar=("PARTY_ID", "KEY"), help=text)
-    command.add_argument("--forget", metavar="PARTY_ID", help="take a pin away")
+    command.add_argument("--forget", metavar="PARTY_ID", help="remove a pin")
     add_home(command)
     add_flags(command, "party")
 
@@ -210,7 +210,7 @@ def add_clean(commands: Commands) -> None:
     text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, drafts"
     epilog = "Keys, ledgers, policies, models, uploaded tables and unfinished jobs stay."
     command = add_command(commands, "clean", text, clean, epilog=epilog)
-    text = "by a job's number and the order of jobs, since clocks are set (30); 0: all, where nothing runs"
+    text = "age (30), by job numbers and their order, since clocks can be reset; 0: all, if nothing runs"
     command.add_argument("--older-than", metavar="DAYS", type=float, default=30.0, help=text)
     command.add_argument("--delete", action="store_true", help="delete it; without it, only show it")
     add_home(command)
@@ -225,7 +225,7 @@ def clean(options: argparse.Namespace) -> None:
     home = open_home(options.home)
     found = clean_home(home, options.older_than, options.delete)
     if not found:
-        print(f"Nothing in {home.root} is of jobs that ended more than {options.older_than:g} days ago.")
+        print(f"Nothing in {home.root} belongs to jobs that ended more than {options.older_than:g} days ago.")
         return
     cells = [
         {"what": what, "number": f"{len(sizes):,}", "MB": f"{sum(sizes) / 1e6:,.1f}"} for what, sizes in found.items()
@@ -242,7 +242,7 @@ def add_board(commands: Commands) -> None:
     text = "start a FATE-Board of your own for a FATE-Flow, on loopback, with a login and all descriptions"
     command = add_command(kinds, "start", text, start_board)
     command.add_argument("board", metavar="BOARD", type=Path, help="its jar, its unpacked release, or its built source")
-    command.add_argument("--port", type=int, help="its port; that of last time, 8080 or a free one unless given")
+    command.add_argument("--port", type=int, help="its port (that of last time, else 8080, else a free one)")
     command.add_argument("--user", default="admin", help="who may sign in (admin)")
     add_flags(command, "flow")
     add_home(command, "folder of the embedded server; the board works in board/ there")
@@ -269,7 +269,7 @@ def start_board(options: argparse.Namespace) -> None:
         progress=lambda sentence: print(sentence, flush=True),
     )
     print(f"FATE-Board of FATE-Flow {flow}: {board.url}")
-    print(f"Sign in as {board.user}; the password stands in {board.password_file}.")
+    print(f"Sign in as {board.user}; the password is in {board.password_file}.")
     print(f"Stop it with `{home_command('board stop', options.home)}`.")
 
 

@@ -23,9 +23,9 @@ MODELS = {
 }
 EXAMPLE = "Example: fate-dp try scorecard bank.csv shop.csv --id customer=客户号 --label default --epsilon 1"
 TOLD = (
-    "Noise is a standard deviation in records, in one bin. Errors are standard errors in a bin of average size, of which {:.0%} "
-    "have the label 1, by noise alone and before a ridge draws weights to 0; clear from is the number of records from which on "
-    "that of a WOE is below 0.1."
+    "Noise is a standard deviation in records, in one bin. Errors are standard errors in a bin of average size, of which "
+    "{:.0%} have the label 1, by noise alone and before a ridge draws weights to 0; clear from is the number of records from "
+    "which the error of a WOE is below 0.1."
 )
 
 
@@ -37,15 +37,15 @@ def add_try(commands: Commands) -> None:
         command = add_command(kinds, name, text, partial(try_model, name), epilog=EXAMPLE)
         command.add_argument("guest", metavar="GUEST.csv", type=Path, help="the file with the label")
         command.add_argument("host", metavar="HOST.csv", type=Path, help="the other party's file")
-        command.add_argument("--id", required=True, metavar="A=B", help="their id columns; A where both are called so")
-        command.add_argument("--label", required=True, help="column of GUEST.csv, 1 for the event and 0")
-        command.add_argument("--epsilon", type=float, required=True, help="in nats, of everything together")
+        command.add_argument("--id", required=True, metavar="A=B", help="their id columns; A if both have this name")
+        command.add_argument("--label", required=True, help="column of GUEST.csv: 1 for the event, else 0")
+        command.add_argument("--epsilon", type=float, required=True, help="in nats, for everything together")
         if name == "scorecard":
             text = "YAML of rules, {guest: {column: rule}, host: ...}; private quantiles unless given"
             command.add_argument("--bins", type=Path, help=text)
-            command.add_argument("--delta", type=float, help="of the noise (1e-06)")
+            command.add_argument("--delta", type=float, help="delta of the noise (1e-06)")
             command.add_argument(
-                "--folds", dest="most_folds", type=int, help="at most; 0 holds a fifth of the rows out (5)"
+                "--folds", dest="most_folds", type=int, help="most folds; 0 holds out a fifth of the rows (5)"
             )
             command.add_argument("--hide-host-names", action="store_true", help="call the host's columns x0, x1, ...")
         add_flags(command, "missing", "categories", "special", "range")
@@ -109,14 +109,12 @@ def print_card_plan(plan: CardPlan, console: Console) -> None:
 def add_card_flags(command: argparse.ArgumentParser, kind: str) -> None:
     for whose in ("records", "guest-columns", "host-columns"):
         command.add_argument(f"--{whose}", type=int, required=True, help=f"how many {whose.replace('-', ' ')}")
-    command.add_argument(
-        "--epsilon", type=float, required=True, help="in nats, of each party's part of a record, in all"
-    )
-    command.add_argument("--delta", type=float, help="of the noise (1e-06)")
-    command.add_argument("--bins", type=int, help="of a column, on average (6)")
+    command.add_argument("--epsilon", type=float, required=True, help="total in nats for each party's part of a record")
+    command.add_argument("--delta", type=float, help="delta of the noise (1e-06)")
+    command.add_argument("--bins", type=int, help="bins of a column, on average (6)")
     command.add_argument("--event-share", type=float, help="public guess of the share of the label 1 (0.2)")
     if kind == "scorecard":
-        command.add_argument("--folds", type=int, help="of a cross-validation beside the card (0)")
+        command.add_argument("--folds", type=int, help="folds of a cross-validation beside the card (0)")
         command.add_argument("--quantiles", action="store_true", help="cut all columns at private quantiles")
     else:
         command.add_argument("--noise", choices=("gaussian", "laplace"), default="gaussian", help="its law (gaussian)")

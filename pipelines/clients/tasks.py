@@ -81,10 +81,10 @@ def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
     """Say that a parameter took the solver that nobody asked for."""
     if chosen.solver is None and chosen.resolved_solver() == PER_EPOCH:
         warnings.warn(
-            f"{chosen.cross_product_blocker()}, so that solver per_epoch trains: it encrypts in every epoch, "
-            f"which took 42 times the processor time for 30 epochs, runs {hetero_lr.STEP_BY_STEP.epochs} by default, needs an "
-            "arbiter, and guest and hosts see their own gradients; leave the parameter out for cross_product, or set solver "
-            "to per_epoch to keep it.",
+            f"{chosen.cross_product_blocker()}, so solver per_epoch trains: it encrypts in every epoch, which took 42 times "
+            f"the processor time for 30 epochs, runs {hetero_lr.STEP_BY_STEP.epochs} by default, needs an arbiter, and shows "
+            "guest and hosts their own gradients; leave the parameter out for cross_product, or set solver to per_epoch to "
+            "keep it.",
             stacklevel=4,
         )
 

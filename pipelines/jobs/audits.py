@@ -87,23 +87,23 @@ def audit_job(asked: AuditRequest) -> list[Certificate]:
     """A certificate of every line of the party's ledger that the job used; one that is void where it used none."""
     home = home_at(asked.parties, asked.party_id)
     if not has_ledger(home):
-        return [asked.void(f"Party {asked.party_id} has no ledger here, so nothing is known of the job.")]
+        return [asked.void(f"Party {asked.party_id} has no ledger here, so nothing is known about the job.")]
     try:
         entries = home.ledger.entries(asked.delta, asked.job_id)
     except LedgerUnavailable as error:
         return [asked.void(str(error))]
     if not entries:
-        return [asked.void(f"The ledger of party {asked.party_id} knows no release of job {asked.job_id}.")]
+        return [asked.void(f"The ledger of party {asked.party_id} has no release of job {asked.job_id}.")]
     released = [entry for entry in entries if entry["mechanism"] not in RECORDERS]
     return [_audit_entry(asked, home, entry) for entry in released] or [
-        asked.void(f"The ledger of party {asked.party_id} knows of job {asked.job_id} nothing but a recorded view.")
+        asked.void(f"The ledger of party {asked.party_id} has nothing of job {asked.job_id} but a recorded view.")
     ]
 
 
 def _audit_entry(asked: AuditRequest, home: PartyHome, entry: dict[str, Any]) -> Certificate:
     if entry["mechanism"] == NOT_PRIVATE or entry["epsilon"] == "infinity":
         return asked.void(
-            "The run was public or without a guarantee: nothing is claimed that an audit could refute.", entry
+            "The run was public or without a guarantee: it claims nothing that an audit could refute.", entry
         )
     is_flip = entry["mechanism"] in (RANDOMIZED_RESPONSE, PIECEWISE)
     purpose = str(entry["parameters"].get("purpose", ""))
@@ -143,7 +143,7 @@ def _audit_flips(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], ca
     seen = _guesses(labels, canaries)
     planted = _guesses(canaries.labels, canaries)
     if not np.array_equal(planted, coins):
-        return asked.void("The canaries' labels are not as their coins fell; the file was changed.", entry)
+        return asked.void("The canaries' labels do not match their coins; the file was changed.", entry)
     audited, control = OneRun(coins, seen).evidence, OneRun(coins, planted).evidence
     return Certificate(asked.claim(entry), asked.confidence, audited, control, inputs=_inputs(home, canaries))
 
@@ -156,7 +156,7 @@ def _guesses(labels: Iterable[str | None], canaries: Canaries) -> np.ndarray:
 
 def _audit_training(asked: AuditRequest, home: PartyHome, entry: dict[str, Any], canaries: Canaries) -> Certificate:
     if asked.model is None:
-        return asked.void("A training is audited by the model that it released; name its file with --model.", entry)
+        return asked.void("An audit of a training needs the model it released; name its file with --model.", entry)
     digest, trees = hash_of(asked.model), str(entry["parameters"]["purpose"]).startswith(TREES)
     losses_of = losses_of_trees if trees else losses_of_network
     try:
@@ -164,7 +164,7 @@ def _audit_training(asked: AuditRequest, home: PartyHome, entry: dict[str, Any],
         header = document["data"]["estimator"]["header"]
         losses = losses_of(document, canaries, home) if list(header) == list(canaries.columns) else None
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidArgument(f"The file {asked.model} is no model of {TREES if trees else NETWORKS}.") from error
+        raise InvalidArgument(f"The file {asked.model} is not a model of {TREES if trees else NETWORKS}.") from error
     if losses is None:
         return asked.void("The model was trained on other columns than the canaries have.", entry)
     coins = np.array(canaries.coins, dtype=np.int64)

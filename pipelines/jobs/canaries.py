@@ -33,7 +33,7 @@ SCHEMA = 1
 MIN_CANARIES = 10
 PREFIX = "canary-"
 UNNAMED = (-1.0, 1.0)
-DAMAGED = "The file {} is no list of canaries of this version; nothing can be audited with it."
+DAMAGED = "The file {} is not a list of canaries of this version; it cannot serve an audit."
 
 
 class Kind(Word):

@@ -234,7 +234,7 @@ class _Reading:
                 if reader.line_num % LINES_BETWEEN_NEWS == 0:
                     self.tell(f"{reader.line_num} lines")
         except csv.Error as error:
-            raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is no CSV: {error}.") from error
+            raise InvalidArgument(f"The table {self.path} cannot be taken: line {line} is not CSV: {error}.") from error
         if is_empty:
             raise InvalidArgument(f"The table {self.path} is empty.")
 
@@ -272,9 +272,9 @@ class _Reading:
             self.faults.append(f"it has no label column {self.meta.label_name!r}; its columns are {listed}.")
         for about, name in [(each, name) for each in BY_COLUMN for name in getattr(self.meta.facts, each)]:
             if name not in columns:
-                self.faults.append(f"it has no column {name!r}, of which {about} are given; its columns are {listed}.")
+                self.faults.append(f"it has no column {name!r}, for which {about} are given; its columns are {listed}.")
             elif name in (self.meta.id_name, self.meta.label_name) and about != "units":
-                self.faults.append(f"the column {name!r}, of which {about} are given, is no feature; leave them out.")
+                self.faults.append(f"the column {name!r} is not a feature, but {about} are given; leave them out.")
 
     def _is_left_out(self, place: int, values: pandas.Series) -> bool:
         """Whether a column without a name is no column: blanks behind a last separator, or a saved index."""

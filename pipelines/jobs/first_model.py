@@ -118,7 +118,7 @@ class FirstModel:
             try:
                 given = yaml.load(self.bins.read_text(encoding="utf-8"), YamlReader)
             except (OSError, ValueError, yaml.YAMLError) as error:
-                raise InvalidArgument(f"--bins {self.bins} is no YAML that can be read: {error}") from error
+                raise InvalidArgument(f"--bins {self.bins} cannot be read as YAML: {error}") from error
             if not isinstance(given, dict) or not all(isinstance(given.get(role, {}), dict) for role in ROLES):
                 raise InvalidArgument(f"--bins {self.bins} must have rules of columns under guest and host.")
         found: dict[str, dict[str, Any]] = {}
@@ -126,7 +126,7 @@ class FirstModel:
             own = given.get(role, {})
             unknown = [name for name in own if name not in table.features]
             if unknown:
-                raise InvalidArgument(f"--bins has a rule for {unknown[0]!r}, which is no feature of {table.path}.")
+                raise InvalidArgument(f"--bins has a rule for {unknown[0]!r}, which is not a feature of {table.path}.")
             listed: dict[str, Any] = {
                 name: {CATEGORIES: list(range(len(each)))} for name, each in meta.facts.categories.items()
             }
@@ -196,7 +196,7 @@ class FirstModel:
             if not fits:
                 self._refuse_epsilon(at, home.ledger.spent_by_steps(name, cap.delta) if related else 0.0, cap.epsilon)
         few = f"the host's cap leaves {self.scores_left} scorecards whose points of training rows it shows"
-        why = few if self.scores_left < 2 else "folds would have noise too loud, or were not asked for"
+        why = few if self.scores_left < 2 else "folds would have too much noise, or none were requested"
         on = f"by {self.folds} folds" if self.folds else f"on a fifth of the rows, held out at no epsilon, since {why}"
         return [
             f"Epsilon {self.epsilon:g} at delta {self.delta:g} is each party's total for bins, card{' and folds' * bool(self.folds)}; "
@@ -223,12 +223,12 @@ class FirstModel:
             raise InvalidArgument(f"--epsilon is above the cap of {source}, {cap:g}; `{command}` raises it.")
         if self.model == TREES and "_" in self.label:
             raise InvalidArgument(
-                f"--label {self.label} has an underscore, which FATE's SecureBoost does not take; rename it."
+                f"--label {self.label} has an underscore, which FATE's SecureBoost does not accept; rename it."
             )
         for table in self.tables:
             for name in table.features:
                 if (table.frame[name] == MISSING).any():
-                    told = f"{table.path} has missing values as {name}, which trainings on flips do not take"
+                    told = f"{table.path} has missing values as {name}, which trainings on flips do not accept"
                     raise InvalidArgument(f"{told}; try a scorecard, or fill them.")
         if self.model == LR:
             self._check_shown_scores()
@@ -258,4 +258,4 @@ def refuse_unwritable(out: Path) -> None:
     except OSError:
         writable = False
     if not writable:
-        raise InvalidArgument(f"--out {out} is no folder that can be written to; name another.")
+        raise InvalidArgument(f"--out {out} is not a writable folder; name another.")

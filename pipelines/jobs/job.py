@@ -249,7 +249,7 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
                 return response["data"][0]["status"]
             if local.is_due(now):
                 if fault := local.fault(tasks, now):
-                    failure = stopped(client, job_id, f"since {fault[0]} cannot go on: {fault[1]}", "; run it again")
+                    failure = stopped(client, job_id, f"because {fault[0]} cannot go on: {fault[1]}", "; run it again")
                     raise JobFailed(str(failure), job_id, fault[0])
                 rows = input_rows(client, response["data"][0]) if rows is None else rows
                 for task, told in local.told(tasks, now).items():
@@ -273,7 +273,7 @@ def wait_for_end(client: FlowClient, job_id: str, role: str, party_id: str, watc
             why = f"after {now - begin:.0f} seconds, its time limit, in {unfinished}"
             raise stopped(client, job_id, why, "; allow more time or look into the log of that task")
         if watch.stop.wait(POLL_SECONDS):
-            raise stopped(client, job_id, "since another one that it belongs with did not succeed")
+            raise stopped(client, job_id, "because another job that it belongs with did not succeed")
 
 
 def is_full(home: str | os.PathLike | None) -> bool:
@@ -287,8 +287,8 @@ def stopped(client: FlowClient, job_id: str, why: str, cure: str = "") -> JobFai
     if response.get("code") == 0:
         return JobFailed(f"Job {job_id} was stopped {why}{cure}.", job_id)
     return JobFailed(
-        f"Job {job_id} is to be stopped {why}, and FATE-Flow does not do it ({reason_of(response)}); "
-        f"run `fate-dp stop {job_id}` when it answers.",
+        f"Job {job_id} should stop {why}, but FATE-Flow does not stop it ({reason_of(response)}); run `fate-dp stop {job_id}` "
+        "when it answers.",
         job_id,
     )
 
@@ -359,8 +359,8 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
     if status == "canceled" or not broken:
         log = f"; FATE-Flow's log of it is {Path(home) / 'logs' / job_id / 'fate_flow_schedule.log'}" if home else ""
         return JobFailed(
-            f"Job {job_id} ended as '{status}' without a message from any party, as one does that is stopped, or whose "
-            f"servers were restarted or out of reach; run it again{log}.",
+            f"Job {job_id} ended as '{status}' without a message from any party, as when it is stopped, or its servers "
+            f"restart or are out of reach; run it again{log}.",
             job_id,
         )
     for record in broken:
@@ -370,12 +370,12 @@ def explain(job_id: str, status: str, tasks: tuple[TaskRecord, ...], home: str |
     record = next((record for record in broken if record.error == NO_RESULT), broken[0])
     if lost or record.error == NO_RESULT:
         sentence = (
-            f"The process of {record} ended without a result or a message, as one does that is killed, for example where "
-            "memory ran out; look there, and run the job again."
+            f"The process of {record} ended without a result or a message, as if killed, for example for lack of memory; look "
+            "there, and run the job again."
         )
     else:
         sentence = (
-            f"The {record} failed without a message, perhaps since another party's did; ask the operators of parties with "
+            f"The {record} failed without a message, perhaps because another party's did; ask the operators of parties with "
             "servers of their own."
         )
     return JobFailed(f"{sentence} Here, {log_end(job_id, record, home)}", job_id, record)

@@ -43,7 +43,7 @@ def history_of(disclosure: Disclosure, folder: AnyPath, address: FlowAddress | N
     lost = [job for job, sights in seen.items() if sights is None]
     if lost:
         found.append(
-            f"What the tasks of {_listed(lost)} showed is not told: no FATE-Flow that answers here knows them."
+            f"What the tasks of {_listed(lost)} showed is not known: no FATE-Flow that answers here knows them."
         )
     earlier = {job: sights for job, sights in seen.items() if sights}
     return [*found, *_combined({**earlier, THIS: list(disclosure.sights)})], any(

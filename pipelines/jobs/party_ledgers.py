@@ -163,12 +163,12 @@ def why_meaningless(parties_folder: AnyPath, party_id: str, source: str) -> str 
     readers = [reader for reader, tables in read.items() if any(table in names for names in tables)]
     if readers and party_id not in readers:
         return (
-            f"At party {party_id} this means nothing so far: jobs have read {table} at party {readers[0]}; a label source is "
-            f"declared where the guest is, with --party {readers[0]}."
+            f"At party {party_id} this has no effect so far: jobs have read {table} at party {readers[0]}; declare a label "
+            f"source at the guest, with --party {readers[0]}."
         )
     shown = [entry for entry in party_ledger(parties_folder, party_id) if entry["mechanism"] in COUNTED_EVENTS]
     if shown and not readers:
-        return f"Party {party_id} has been a host of jobs; a label source means nothing but in jobs of which it is the guest."
+        return f"Party {party_id} has been a host of jobs; a label source has an effect only in jobs whose guest it is."
     return None
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 ROW_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 MERE_NUMBERS = (
-    "The ids of {table} merely number its rows. Nobody can tell whether equal numbers in other tables are the same records, so "
-    "they count as such, and all these tables together. If they are others, say so before its first job: `{command}`."
+    "The ids of {table} merely number its rows. Equal numbers in other tables may be the same records, so they count as "
+    "such, and all these tables count together. If they are different records, say so before its first job: `{command}`."
 )
 
 

@@ -104,7 +104,7 @@ def table_of(folder: AnyPath, table: str, party: str | None) -> PartyTable:
         homes = homes_of(folder, party)
         readers = [name for name, home in homes.items() if has_ledger(home) and home.ledger.feature_count(table)]
         if not readers:
-            raise InvalidArgument(f"The dataset {table} is unknown to the ledger of {whom}.")
+            raise InvalidArgument(f"The ledger of {whom} knows no dataset {table}.")
         reader = str(_only(table, readers, party))
         return PartyTable(reader, table, homes[reader], (table,))
     if not all(map(is_name, table.split("/", 1))) or "/" not in table:
@@ -253,7 +253,7 @@ def _refuse_below_spent(table: PartyTable, caps: NewCaps) -> None:
     others = (caps.epsilon, caps.delta, caps.scores, caps.losses, caps.rows)
     if not table.datasets and any(value is not None for value in others):
         raise InvalidPolicy(
-            f"No job has read the table {table.table} yet and `fate-dp upload` did not send it, so that its columns are unknown; "
+            f"No job has read the table {table.table} yet and `fate-dp upload` did not send it, so its columns are unknown; "
             "use `fate-dp declare-table FILE`."
         )
     for dataset in table.datasets:

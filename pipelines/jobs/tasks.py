@@ -72,14 +72,14 @@ class LocalTasks:
             if found:
                 self._begun.setdefault(record.folder, now)
             for why, holds, patience in (
-                ("its processes are gone", not found and record.folder in self._begun, GONE_SECONDS),
-                ("a process of it is stopped, as by kill -STOP", STOPPED in found, STOPPED_SECONDS),
+                ("its processes have been gone", not found and record.folder in self._begun, GONE_SECONDS),
+                ("one of its processes has been stopped, as by kill -STOP,", STOPPED in found, STOPPED_SECONDS),
             ):
                 since = self._since.setdefault((record.folder, why), now)
                 if not holds:
                     del self._since[record.folder, why]
                 elif now - since >= patience:
-                    return record, f"{why} since {now - since:.0f} seconds"
+                    return record, f"{why} for {now - since:.0f} seconds"
         return None
 
     def _states(self) -> dict[Path, set[str]]:

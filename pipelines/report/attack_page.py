@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 SIZE = (6.4, 2.6)
 BINS = 40
 BOUNDS = (
-    "Bounds are for labels that are fair coins to whoever attacks, and hold for what is to be expected; by chance a share may "
-    "lie above its bound."
+    "Bounds assume labels that are fair coins to the attacker, and hold for the expected share; by chance a share may exceed "
+    "its bound."
 )
 SUMMARY = (
-    "This page shows what attacks read from the messages that a party received in a job, as its recorder kept them. Compare each "
-    "share with that of always naming the commoner label, and with the largest one to be expected at the job's epsilon."
+    "This page shows what attacks read from the messages that a party received in a job, as its recorder kept them. Compare "
+    "each share with that of always naming the commoner label, and with the largest expected share at the job's epsilon."
 )
 
 
@@ -73,7 +73,7 @@ def card(attacked: Attacked, finding: Finding) -> tuple[str, str, str]:
     return (
         kind,
         f"{finding.value:.3f}",
-        f"{finding.attack}, {attacked.view.task.name}; at most {finding.bound:.3f} to be expected",
+        f"{finding.attack}, {attacked.view.task.name}; expected at most {finding.bound:.3f}",
     )
 
 

@@ -16,10 +16,10 @@ from .page import BLUE, ORANGE, Made, moment, render
 SIGMAS = 2
 """Of the noise: what whiskers, and numbers behind a plus-minus sign, show."""
 MEANING = (
-    "Bars are the points of a bin against the mean of its column; more points, smaller odds of the label 1. Whiskers, and what "
-    "follows \N{PLUS-MINUS SIGN}, are two standard deviations of the noise that privacy adds, to first order: they say nothing of chance in "
-    "the data. A pale bar is not told apart from 0, or has no more records than noise alone may give. Below a dashed line stand bins "
-    "outside the order."
+    "Bars are the points of a bin against the mean of its column; more points mean smaller odds of the label 1. Whiskers, "
+    "and what follows \N{PLUS-MINUS SIGN}, are two standard deviations of the noise that privacy adds, to first order: they "
+    "say nothing about chance in the data. A pale bar cannot be told apart from 0, or has no more records than noise alone "
+    "may give. Bins below a dashed line are outside the order."
 )
 
 

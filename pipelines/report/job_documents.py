@@ -34,7 +34,7 @@ def read_report(path: Path) -> JobReport:
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name the JSON file of a report.") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{path} is no valid JSON. Name a report that `fate-dp report` wrote.") from error
+        raise InvalidArgument(f"{path} is not valid JSON. Name a report that `fate-dp report` wrote.") from error
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise InvalidArgument.of(f"schema of {path}", schema, f"{SCHEMA!r}, that of this version's reports")
@@ -51,7 +51,7 @@ def checked(report: JobReport, path: Path) -> JobReport:
     for task in report.tasks:
         if not set(task.reads) <= known:
             raise InvalidArgument(
-                f"Task {task.name} in {path} must stand behind those it reads, {', '.join(task.reads)}."
+                f"Task {task.name} in {path} must come after those it reads, {', '.join(task.reads)}."
             )
         known.add(task.name)
     strangers = {party for part in report.parts for party in part.parties} - set(report.parties)
@@ -61,7 +61,7 @@ def checked(report: JobReport, path: Path) -> JobReport:
     for part in report.parts:
         lines = [line.entry_id for line in part.ledger.lines] if part.ledger else []
         if [each.entry_id for each in part.noise] not in ([], lines):
-            raise InvalidArgument(f"{path} tells of noise on other lines than its ledger's; it was altered.")
+            raise InvalidArgument(f"{path} has noise on other lines than its ledger's; it was altered.")
     told = [line.epsilon for ledger in ledgers for line in ledger.lines]
     told += [line.epsilon for ledger in ledgers for line in ledger.by_this_job]
     words = [each.learns for each in report.learned]
@@ -74,9 +74,7 @@ def merged(reports: Sequence[JobReport]) -> JobReport:
     """One report of what several parties of a job know together; InvalidArgument for reports that do not fit. Each
     party appears once: of two reports of one party nobody could say which holds."""
     if len(reports) < 2:
-        raise InvalidArgument(
-            "A single report has nothing to be joined with; name the JSON files of two or more parties."
-        )
+        raise InvalidArgument("One report cannot be joined; name the JSON files of two or more parties.")
     first = reports[0]
     jobs = sorted({report.job_id for report in reports})
     if len(jobs) > 1:
@@ -84,7 +82,7 @@ def merged(reports: Sequence[JobReport]) -> JobReport:
             f"These are reports of several jobs, {', '.join(jobs)}; only those of one job are joined."
         )
     if any((report.tasks, report.parties) != (first.tasks, first.parties) for report in reports):
-        raise InvalidArgument(f"The reports of job {first.job_id} tell of different DAGs; one of them was altered.")
+        raise InvalidArgument(f"The reports of job {first.job_id} have different DAGs; one of them was altered.")
     parts = [part for report in reports for part in report.parts]
     twice = sorted({part.party_id for part in parts if [each.party_id for each in parts].count(part.party_id) > 1})
     if twice:

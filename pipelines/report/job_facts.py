@@ -219,7 +219,7 @@ def gather(asked: ReportRequest) -> JobReport:
 def default_party(plan: JobPlan, members: tuple[str, ...]) -> str:
     """The guest, or of a job without one, such as an upload, its first party."""
     if not members:
-        raise InvalidArgument("The job names no parties with roles; a report is of one party of a job.")
+        raise InvalidArgument("The job names no parties with roles; a report is for one party of a job.")
     return next(iter(plan.parties("guest")), members[0].partition(" ")[2])
 
 
@@ -244,13 +244,13 @@ class Gathering:
         records = self._records()
         if not rows:
             raise InvalidArgument(
-                f"FATE-Flow at {self.asked.address} knows job {self.asked.job_id}, but nothing of what {self.parties[0]} did in "
-                "it; ask at that party's own server."
+                f"FATE-Flow at {self.asked.address} knows job {self.asked.job_id}, but not what {self.parties[0]} did in it; "
+                "ask that party's own server."
             )
         unfinished = [row["status"] for row in rows if row["status"] not in ENDED]
         if unfinished:
             raise InvalidArgument(
-                f"Job {self.asked.job_id} has not ended, it is {unfinished[0]}; a report tells of jobs that have."
+                f"Job {self.asked.job_id} has not ended, it is {unfinished[0]}; only ended jobs have reports."
             )
         logged = {(record.task, record.role): self._metrics(record) for record in records}
         runs = tuple(self._run(record, logged[record.task, record.role]) for record in records)
@@ -345,8 +345,8 @@ class Gathering:
         if charged and (ledger is None or not ledger.lines):
             what = "holds no line of this job" if kept else "is missing"
             raise InvalidArgument(
-                f"The ledger of party {self.party_id} in {home.path} {what}, but {charged[0]} was charged to it; name the home "
-                "of the server on which the job ran."
+                f"The ledger of party {self.party_id} in {home.path} {what}, but {charged[0]} was charged to it; name the "
+                "home of the server that ran the job."
             )
         return ledger
 

@@ -44,7 +44,7 @@ DEVIATION, OVER_CLIP, CLIP = "standard deviation of the noise", "noise over the 
 MOVED = "noise over what one record moves"
 AGGREGATION, LOCAL, PARTIES = "aggregation", "local", "parties with data"
 RECORDS = ("records of all parties", "records of this party", "rows of this party", "rows")
-WIDTH_IN_SUMMARY = "; how wide the noise on a statistic is stands in the task's summary"
+WIDTH_IN_SUMMARY = "; the task's summary says how wide the noise on a statistic is"
 CLEAR = 100.0
 """A signal of so many standard deviations of the noise on a single number is read as if there were none."""
 SAME = 1e-3
@@ -97,13 +97,13 @@ def _flips(line: LedgerLine, summaries: Summaries) -> Measured:
     keep, classes, rows = line.parameters["keep_probability"], line.parameters["classes"], line.records
     flips = rows * (1 - keep)
     return Measured(
-        f"each label flipped with probability {1 - keep:.4g}; {flips:.1f} flips to be expected in {rows} labels",
+        f"each label flipped with probability {1 - keep:.4g}; {flips:.1f} flips expected in {rows} labels",
         f"each label kept with probability {keep:.4g}, by chance {1 / classes:.4g}",
         keep / (1 - keep) if keep < 1 else None,
         YES if flips >= 1 else HARDLY,
         "Labels are kept more often than by chance, and enough are flipped that no single one can be trusted."
         if flips >= 1
-        else "Less than one flip is to be expected in all: the labels are as good as true.",
+        else "Less than one flip is expected in all: the labels are as good as true.",
     )
 
 
@@ -135,12 +135,12 @@ def _gaussian(line: LedgerLine, summaries: Summaries) -> Measured:
     clip, records = told.get(CLIP), _records(line, summaries)
     sigma = f" ({multiplier * clip:.4g} at clip {clip:g})" if is_finite(clip) else ""
     expected = parameters.get("batch_size") or (records and records * parameters.get("sampling_probability", 1.0))
-    signal = f"a sum over about {expected:.4g} records" if expected else f"a sum over records, how many is {NOT_KNOWN}"
+    signal = f"a sum over about {expected:.4g} records" if expected else "a sum over an unknown number of records"
     # With aggregation local every party adds the noise to its own part, and the sum over all parties has it several times.
     parties = told.get(PARTIES, 1) if str(told.get(AGGREGATION, "")).startswith(LOCAL) else 1
     on_sum, whose = multiplier * math.sqrt(parties), f" at each of {parties} parties" if parties > 1 else ""
     which = "those on the sum of all parties" if parties > 1 else "them"
-    reached = f"; all {expected:.4g} together reach {expected / on_sum:.3g} of {which} at most" if expected else ""
+    reached = f"; all {expected:.4g} together reach at most {expected / on_sum:.3g} of {which}" if expected else ""
     return Measured(
         f"standard deviation {multiplier:.4g} times {unit}, on each coordinate{sigma}, in each of {line.rounds} releases"
         f"{whose}",
@@ -157,7 +157,7 @@ def _of_sums(line: LedgerLine, records: float | None, multiplier: float) -> Meas
     on, one = ("sums of labels times features", "label") if line.unit == Unit.LABEL else ("counts by bin", "record")
     return Measured(
         f"standard deviation {multiplier:.4g} times what one {one} moves, on each of the {on}, once",
-        f"{on} over {records:.0f} records" if records else f"{on} over records, how many is {NOT_KNOWN}",
+        f"{on} over {records:.0f} records" if records else f"{on} over an unknown number of records",
         records / multiplier if records else None,
         YES if multiplier >= 1 else HARDLY,
         f"One replaced {one} moves all {on} together by at most {1 / multiplier:.3g} standard deviations of the noise on one of "
@@ -226,15 +226,15 @@ def _shuffled(line: LedgerLine, summaries: Summaries) -> Measured:
             f"at least {messages} shuffled messages",
             None,
             YES,
-            f"Which message is whose is lost in the shuffle{WIDTH_IN_SUMMARY if of_statistics else ''}.",
+            f"The shuffle hides which message is whose{WIDTH_IN_SUMMARY if of_statistics else ''}.",
         )
     flip = 1 / (1 + math.exp(epsilon))
     return Measured(
-        f"each message is wrong with probability {flip:.4g}; {messages * flip:.1f} wrong ones to be expected",
+        f"each message is wrong with probability {flip:.4g}; {messages * flip:.1f} wrong ones expected",
         f"at least {messages} shuffled messages",
         (1 - flip) / flip,
         YES if messages * flip >= 1 else HARDLY,
-        "Which message is whose is lost in the shuffle.",
+        "The shuffle hides which message is whose.",
     )
 
 
@@ -242,7 +242,7 @@ def _always(noise: str, signal: str, acts: str, sentence: str) -> Measure:
     return lambda line, summaries: Measured(noise, signal, None, acts, sentence)
 
 
-_not_known = _always(NOT_KNOWN, NOT_KNOWN, OPEN, "Neither the ledger nor a summary tells how wide the noise is.")
+_not_known = _always(NOT_KNOWN, NOT_KNOWN, OPEN, "Neither the ledger nor a summary says how wide the noise is.")
 
 
 MEASURES: dict[str, Measure] = {
@@ -273,7 +273,7 @@ def noise_picture(line: LedgerLine, noise: Noise, name: str) -> Markup:
         return Markup("")
     # An answer is at most so likely under the one value, and at least so unlikely under the other.
     sure = (1 + (line.delta or 0.0) * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
-    told = f"Who held one {line.unit}'s value for a coin toss may be {percent(min(1.0, sure))} sure of it afterwards, at most"
+    told = f"Whoever took one {line.unit}'s value for a coin toss can be at most {percent(min(1.0, sure))} sure of it afterwards"
     if moved is not None:
         other = "another in its place" if line.relation == REPLACE_ONE else "without it"
         told = (

@@ -46,9 +46,9 @@ PRIVACY = (
     "Epsilon is an upper bound in nats, composed from the events in the ledger of the party whose records or labels it protects. "
     "The numbers of another party's ledger are not in a party's own report."
 )
-LIMITS_OF_ONE = "It is {party}'s own: it holds what this party may know, and it should stay with it."
+LIMITS_OF_ONE = "It belongs to {party}: it holds what this party may know, and should stay with it."
 FOR_AUDITORS = (
-    "It joins the reports of {parties} for an auditor whom all of them trust: it holds every one's ledger and figures, and "
+    "It joins the reports of {parties} for an auditor whom all of them trust: it holds everyone's ledger and figures, and "
     "must not go back to any of them."
 )
 
@@ -70,7 +70,7 @@ def write_report(report: JobReport, folder: Path, name: str) -> tuple[Path, Path
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise InvalidArgument(f"{folder} is no folder and cannot become one; name another with --out.") from error
+        raise InvalidArgument(f"{folder} is not a folder and cannot become one; name another with --out.") from error
     page, document = (folder / f"{name}.{kind}" for kind in texts)
     for path, text in zip((page, document), texts.values()):
         atomic_write(path, text)
@@ -129,7 +129,7 @@ def summary(report: JobReport) -> str:
         rest = f", and there are {more} more leaks" if more > 1 else ", and there is one more leak" if more else ""
         found = f"It leaked: {leaks[0]}{rest}."
     elif report.unknown:
-        found = f"What it showed cannot be told: nobody knows the components of {names_of(report.unknown)}."
+        found = f"What it showed is not known: nobody has declared the components of {names_of(report.unknown)}."
     else:
         found = f"As far as this report knows, no party could compute every true label or feature of another one.{near_leaks(report)}"
     whose = (
@@ -151,7 +151,7 @@ def near_leaks(report: JobReport) -> str:
     tasks = dict.fromkeys(
         each.task for each in single if each.what == FEATURES or (each.what, each.labels) == (LABELS, TRUE)
     )
-    return f" Something about single ones showed in {names_of(tasks)}." if tasks else ""
+    return f" Something about single labels or features showed in {names_of(tasks)}." if tasks else ""
 
 
 def cards(report: JobReport) -> list[tuple[str, str, str]]:
@@ -163,7 +163,7 @@ def cards(report: JobReport) -> list[tuple[str, str, str]]:
     leaks = len(leaks_of(report))
     seconds = max((part.seconds or 0.0 for part in report.parts), default=0.0)
     not_told = f"; unknown components: {len(report.unknown)}" if report.unknown else ""
-    nothing = "nothing of this job stands in a ledger that this report knows"
+    nothing = "no ledger that this report knows has a line of this job"
     return [
         ("guest_only" if statuses == ["success"] else "not_private", "/".join(statuses), "how the job ended"),
         ("not_private" if leaks or report.unknown else "guest_only", str(leaks), LEAKS + not_told),
@@ -211,7 +211,7 @@ def refusals(report: JobReport) -> Iterator[tuple[str, str]]:
             if run.refusal:
                 yield f"{run.task} of {run.role} {part.party_id}", run.refusal
             elif run.status in ("failed", "timeout", "canceled"):
-                told = "It raised no sentence here; the report of another party may say why."
+                told = "It gave no reason here; the report of another party may say why."
                 yield f"{run.task} of {run.role} {part.party_id}", told
 
 

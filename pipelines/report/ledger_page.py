@@ -51,7 +51,7 @@ USE_COLUMNS = {"when (UTC)": "when"} | {
 }
 READING = (
     "Every epsilon is in nats and an upper bound, rounded up; what is left is rounded down. A use that was not confirmed as "
-    "written counts all the same."
+    "written still counts."
 )
 
 
@@ -105,12 +105,10 @@ def write_ledger_page(folder: Path, delta: float, path: Path) -> None:
         LedgerUnavailable: A ledger cannot be read.
     """
     if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise InvalidArgument(
-            f"{path} lies among the keys and ledgers of the parties; name another place for the page."
-        )
+        raise InvalidArgument(f"{path} is among the keys and ledgers of the parties; name another place for the page.")
     parties = spending(folder, delta)
     if not any(party.has_ledger for party in parties):
-        raise InvalidArgument(f"No party has a ledger in {folder}, so there is nothing to show; no page was written.")
+        raise InvalidArgument(f"No party has a ledger in {folder}, so no page was written.")
     atomic_write(path, ledger_html(parties, delta, datetime.now(timezone.utc)))
 
 
@@ -190,7 +188,7 @@ def cards(parties: list[PartySpending]) -> list[tuple[str, str, str]]:
     return [
         first,
         ("private", str(len(set().union(*(party.jobs for party in parties)))), "jobs that released something"),
-        ("private", str(len(caps)), "caps of which something is spent"),
+        ("private", str(len(caps)), "caps that were drawn on"),
         ("epsilon", str(unbounded), "uses without a guarantee"),
     ]
 

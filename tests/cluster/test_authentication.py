@@ -87,7 +87,7 @@ def introduce(place):
 
 def test_a_stranger_gets_nothing(here):
     for address in set(here.addresses.values()):
-        with pytest.raises(FlowUnavailable, match="knows its clients and refuses this one"):
+        with pytest.raises(FlowUnavailable, match="authenticates clients and refuses this one"):
             answering(address)
         for path in SITE_COMMANDS:
             assert "appId" in ask(address, path, {}).message

@@ -132,7 +132,7 @@ def test_a_token_outlives_the_container_and_is_its_users_alone(engine, start):
     options += ["--volume", "signed-keys:/var/lib/fate-dp", "--volume", f"signed-database:{FLOW}/database"]
     name = start("fate-dp-signed", *options)
     refused = inside(engine, name, "fate-dp", "upload", "/etc/passwd", "a/b", check=False)
-    assert "knows its clients and refuses this one" in refused.stderr
+    assert "authenticates clients and refuses this one" in refused.stderr
     init = "flow init --ip guest --port 9380 --app-id admin --app-token $(cat /var/lib/fate-dp/administrator.key)"
     inside(engine, name, "sh", "-c", init)
     told = inside(engine, name, "flow", "client", "create-client", "--app-name", "analyst").stdout

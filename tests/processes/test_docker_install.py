@@ -137,7 +137,7 @@ def test_what_the_servers_write_belongs_to_their_user_also_a_second_time(wheel, 
 def test_a_folder_of_others_is_not_given_away(image):
     home = image.parent / "parties"
     done = run(None, image, __file__, FATE_DP_USER="nobody", FATE_DP_HOME=str(home))
-    assert_refused(done, f"{image.parent}, the folder above FATE_DP_HOME, is not nobody's")
+    assert_refused(done, f"{image.parent}, the folder above FATE_DP_HOME, does not belong to nobody")
     assert image.parent.stat().st_uid == 0 and not home.exists()
 
 

@@ -191,7 +191,7 @@ def test_two_runs_do_not_share_a_folder(target):
         (staging / "a").write_text("first")
         with pytest.raises(InvalidArgument) as refusal:
             write_folder(target, "second")
-    assert str(refusal.value) == f"Another run is writing {target} at this moment; wait until it ends."
+    assert str(refusal.value) == f"Another run is writing {target} now; wait until it ends."
     assert texts(target) == {"a": "first"} and os.listdir(target.parent) == ["folder"]
 
 

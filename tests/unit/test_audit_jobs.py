@@ -144,17 +144,17 @@ def test_what_cannot_be_audited_is_void_and_says_why(tmp_path, csv):
     assert "has no ledger here" in void_of(tmp_path)
     planted(tmp_path, csv)
     home = released(tmp_path, job="202611230002")
-    assert "knows no release of job" in void_of(tmp_path)
+    assert "has no release of job" in void_of(tmp_path)
     released(tmp_path)
     kept = file_of(home.path, "bank/loans")
     content = json.loads(kept.read_text())
     for changed, sentence in (
         (None, "No canaries are declared for bank/loans"),
-        ({**content, "schema": 2}, "is no list of canaries of this version"),
-        ({"schema": 1}, "is no list of canaries of this version"),
+        ({**content, "schema": 2}, "is not a list of canaries of this version"),
+        ({"schema": 1}, "is not a list of canaries of this version"),
         ({**content, "kind": "records"}, "The canaries of bank/loans must be labels here, got records"),
         ({**content, "ids": ["strange", *content["ids"][1:]]}, "released no flip of 1 of 800 canaries"),
-        ({**content, "coins": [-coin for coin in content["coins"]]}, "are not as their coins fell"),
+        ({**content, "coins": [-coin for coin in content["coins"]]}, "do not match their coins"),
     ):
         kept.unlink(missing_ok=True)
         if changed is not None:
@@ -260,7 +260,7 @@ def test_trees_that_memorise_their_records_are_refuted_and_those_that_learned_no
         assert certificate.verdict == verdict, certificate.reason
     model = grown_file(tmp_path, names[::-1], nothing)
     assert "other columns than the canaries have" in void_of(tmp_path, model=model)
-    with pytest.raises(InvalidArgument, match="is no model of dp_homo_gbdt"):
+    with pytest.raises(InvalidArgument, match="is not a model of dp_homo_gbdt"):
         audit_job(asked(tmp_path, model=model_file(tmp_path, [0.1] * 26, PERCEPTRON, names)))
 
 
@@ -277,7 +277,7 @@ def test_a_training_is_void_where_its_control_is_not_broken(tmp_path, csv):
     model_file(tmp_path, [0.1, 0.2, 0.3], LOGISTIC, ["b", "a"])
     assert "other columns than the canaries have" in void_of(tmp_path, model=model)
     model.write_text("{}")
-    with pytest.raises(InvalidArgument, match="is no model of dp_homo_nn"):
+    with pytest.raises(InvalidArgument, match="is not a model of dp_homo_nn"):
         audit_job(asked(tmp_path, model=model))
 
 
@@ -305,7 +305,7 @@ def test_the_control_of_a_training_memorises_what_it_can():
         ({"source": "bank/loans/z"}, "has no label column 'z'"),
         ({"source": "bank/loans/a"}, "must be 2, which coins choose between, got"),
         ({"meta": TableMeta("key")}, "has no id column 'key'"),
-        ({"meta": TableMeta(facts=TableFacts(ranges={"z": (0, 1)}))}, "has no column 'z', of which ranges are given"),
+        ({"meta": TableMeta(facts=TableFacts(ranges={"z": (0, 1)}))}, "has no column 'z', for which ranges are given"),
     ],
 )
 def test_what_cannot_be_planted_is_refused_and_nothing_is_written(tmp_path, csv, changes, sentence):

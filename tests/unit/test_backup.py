@@ -120,8 +120,8 @@ def torn(ledger):
     "harm, told",
     [
         (lambda ledger: ledger.write_bytes(b"no database" * 100), "could not be copied to .*: file is not a database"),
-        (lambda ledger: ledger.write_bytes(b""), "holds no ledger, only an empty or another database"),
-        (other_database, "holds no ledger, only an empty or another database"),
+        (lambda ledger: ledger.write_bytes(b""), "is an empty or another database, not a ledger"),
+        (other_database, "is an empty or another database, not a ledger"),
         (torn, "is damaged|could not be copied"),
     ],
     ids=["no database", "emptied", "another database", "torn"],

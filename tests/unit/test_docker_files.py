@@ -367,8 +367,8 @@ def test_the_tunnel_of_a_machine_has_its_names_and_none_of_the_engines(tmp_path)
     "arguments, told",
     [
         (["broker"], "give BROKER PARTY FOLDER [CERTIFIED]; 1 arguments were given."),
-        (["a;b", "guest", "/"], "'a;b' is no name"),
-        (["broker", "", "/"], "'' is no name"),
+        (["a;b", "guest", "/"], "'a;b' is not a name"),
+        (["broker", "", "/"], "'' is not a name"),
         (["broker", "guest", "here"], "the folder 'here' must begin with '/'."),
         (["broker", "guest", "/a b"], "the folder '/a b' may have letters"),
         (["broker", "guest", "/nowhere"], "/nowhere/ca.pem does not exist"),

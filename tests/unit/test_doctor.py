@@ -133,7 +133,7 @@ def description_damaged(site):
 INSTALLATION = [
     (old_python, "Python", "is Python 3.8.18, but FATE-DP runs on 3.10 and 3.11", "python3.11 -m venv"),
     (other_fate, "FATE", "pyfate 2.1.0, fate-flow missing", 'pip install "fate_client[fate,fate_flow]==2.2.0"'),
-    (other_fate_that_pip_does_not_know, "FATE", "pyfate 2.1.0, fate-flow missing", "in place of what lies in /site"),
+    (other_fate_that_pip_does_not_know, "FATE", "pyfate 2.1.0, fate-flow missing", "Replace what is in /site"),
     (no_client_beside_a_fate_that_pip_does_not_know, "FATE", "fate-client missing", 'install "fate-client==2.2.0"'),
     (new_numpy, "numpy", "numpy must be <2, got 2.1.0", 'pip install "numpy<2"'),
     (new_pydantic, "pydantic", "pydantic must be >=1.10,<2, got 2.8.0", 'pip install "pydantic>=1.10,<2"'),
@@ -231,9 +231,9 @@ PARTIES = [
     (open_folder, "folder of party 9999", "party-9999 has mode 0755, open to group or others", "`chmod 700 "),
     (open_parties_folder, "parties' folder", "parties has mode 0750", "`chmod 700 "),
     (open_policy, "files of party 9999", "policy.yaml has mode 0644", "`chmod 600 "),
-    (linked_file, "files of party 9999", "other.key is no regular file", "move it out of"),
+    (linked_file, "files of party 9999", "other.key is not a regular file", "move it out of"),
     (open_view, "files of party 9999", "bank.loans.json has mode 0644", "`chmod 600 "),
-    (folder_of_a_stranger, "files of party 9999", "others is no regular file", "move it out of"),
+    (folder_of_a_stranger, "files of party 9999", "others is not a regular file", "move it out of"),
     (short_key, "key of party 9999", "must be 32 bytes, got 5", "restore"),
     (damaged_ledger, "ledger of party 9999", "ledger.sqlite cannot be used", "restore the last backup"),
     (newer_ledger, "ledger of party 9999", "has version 99, but this FATE-DP reads", "Install the FATE-DP"),
@@ -390,18 +390,18 @@ FLOW = [
     (token_for_everybody, "client's token", "settings.yaml holds the token of an app and has mode 0644", "`chmod 600 "),
     (broker_away, "broker", "RabbitMQ does not answer at 127.0.0.1", "`docker compose up --detach`"),
     (provider_without_a_client_of_the_broker, "broker's client", "fate:2.2.0@local lacks pika", 'pip install "pika"'),
-    (port_taken, "ports", "Port 9380, which is to be FATE-Flow's, is taken by jupyter (process 4711)", "--port PORT"),
+    (port_taken, "ports", "Port 9380, meant for FATE-Flow, is taken by jupyter (process 4711)", "--port PORT"),
     (
         found_by_one_of_two_addresses,
         "ports",
         "guest is also 172.31.4.5, but FATE-Flow listens at 172.31.3.3 only",
         "0.0",
     ),
-    (grpc_port_taken, "ports", "Port 9360, which is to be FATE-Flow's, is taken by a program of", "grpc_port"),
+    (grpc_port_taken, "ports", "Port 9360, meant for FATE-Flow, is taken by a program of", "grpc_port"),
     (open_to_the_network, "reach", "listens on 0.0.0.0:9380, and authentication is on for nobody", "client"),
     (half_authenticated, "reach", "authentication is on for clients: whoever reaches the port can run", "on.site to"),
     (authenticated_and_open, "reach", "for clients and sites: whoever reaches the port can fetch", "/v2/partner"),
-    (published_key, "authentication", "takes the administrator's key that stands in its", "Set ADMIN_KEY"),
+    (published_key, "authentication", "accepts the administrator's key of its", "Set ADMIN_KEY"),
     (authentication_without_party, "authentication", "party_id is empty", "Set party_id in service_conf.yaml"),
     (provider_python_gone, "default provider", "its Python /gone/bin/python is gone", "provider register --python"),
     (provider_without_plugin, "default provider", "fate:2.2.0@local has no FATE-DP", "fate-dp provider register"),
@@ -501,7 +501,7 @@ def test_nothing_is_said_of_settings_that_nobody_told(state, seen, sound):
 def test_what_shows_without_settings_is_said_without_them(sound):
     refusing = with_site(sound, state=REFUSES, version=None, providers=None, settings={})
     told = {each.check: each for each in findings(refusing)}
-    assert told["authentication"].said == "Authentication is on for clients; for sites it is not seen."
+    assert told["authentication"].said == "Authentication is on for clients; for sites it cannot be seen."
     assert "Only this machine reaches FATE-Flow, but" in told["reach"].said
     beyond = {each.check: each for each in findings(open_to_the_network(refusing))}["reach"]
     assert beyond.state == "warning" and "on for clients at least: whoever reaches the port can fetch" in beyond.said
@@ -596,7 +596,7 @@ def test_a_doctor_that_finds_no_party_says_how_to_name_them(left, sound):
         sound.parties.mkdir(mode=0o700)
     found = alarms(sound)
     assert set(found) == {"parties' folder"} and not has_problem(findings(sound)), "or nothing has run here yet"
-    assert "no party's key and ledger were looked at" in found["parties' folder"].said
+    assert "no party's key and ledger were checked" in found["parties' folder"].said
     assert "--home FOLDER" in found["parties' folder"].cure and "FATE_DP_HOME" in found["parties' folder"].cure
 
 
@@ -681,7 +681,7 @@ def fenced(examined, path=FATE_PATCHES, **variables):
 def test_a_server_is_fenced_or_not(sound, tmp_path):
     assert fenced(sound).state == "ok"
     bare = fenced(sound, tmp_path)
-    assert bare.state == "problem" and bare.said.startswith("FATE-Flow is not fenced: whoever is another party")
+    assert bare.state == "problem" and bare.said.startswith("FATE-Flow is not fenced: every other party")
     assert f"export PYTHONPATH={FATE_PATCHES}" in bare.cure
     (tmp_path / "sitecustomize.py").touch()
     assert fenced(sound, f"{tmp_path}{os.pathsep}{FATE_PATCHES}").state == "problem", (

@@ -76,7 +76,7 @@ def test_a_package_of_fate_is_read_and_not_run(tmp_path):
         (path / name / "_info.py").write_text(text)
     finding = own_checks.fate(examine(python, str(path)))
     assert "pyfate 2.1.0, fate-flow unknown, fate-client missing" in finding.said
-    assert finding.cure == f"Put FATE 2.2.0 in place of what lies in {path}, which pip did not install there."
+    assert finding.cure == f"Replace what is in {path}, which pip did not install, by FATE 2.2.0."
 
 
 def test_setuptools_without_pkg_resources(tmp_path):
@@ -154,7 +154,7 @@ def test_a_stopped_servers_home_tells_its_address_and_its_settings(tmp_path):
     assert "No FATE-Flow answers at 127.0.0.1:1: Connection refused" in flow_checks.answers(site).said
     (tmp_path / "conf" / "local.service_conf.yaml").write_text("- a list\n")
     finding = flow_checks.configuration(gather(tmp_path))
-    assert "local.service_conf.yaml is no mapping in YAML" in finding.said and "Correct it" in finding.cure
+    assert "local.service_conf.yaml is not a mapping in YAML" in finding.said and "Correct it" in finding.cure
     (tmp_path / "server.json").write_text('{"http_port": 7, "grpc_port": 8}')
     assert gather(tmp_path).address == FlowAddress("127.0.0.1", 7)
 
@@ -340,7 +340,7 @@ def own(tmp_path):
     [
         (["2.2.0", "dp0.2.0"], "ok", "has registered dp0.2.0"),
         (["2.2.0", "dp0.0.9"], "problem", "has registered dp0.0.9, but FATE-DP here is 0.2.0"),
-        (["2.2.0"], "not seen", "cannot be seen: FATE-Flow tells no packages"),
+        (["2.2.0"], "not seen", "cannot be seen: FATE-Flow lists no packages"),
         (["2.2.0", "dp-prod"], "not seen", "no provider there names its version"),
         (["2.2.0", "dp-prod", "dp0.2"], "ok", "has registered dp0.2;"),
     ],
@@ -415,13 +415,13 @@ def test_a_brokers_port_speaks_amqp(answer, state):
         ),
         (
             b'HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\n{"name": "fate", "tags": []}',
-            "no administrator",
+            "not an administrator",
             "set_user_tags",
         ),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "refuses user 'fate'", "rabbitmqctl add_user fate"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP status 404", "rabbitmq-plugins enable"),
     ],
-    ids=["in", "no administrator", "refused", "other"],
+    ids=["in", "not an administrator", "refused", "other"],
 )
 def test_fates_user_at_the_broker(answer, said, cure):
     with speaking(answer) as port:

@@ -159,8 +159,8 @@ def test_no_listed_name_is_called_as_a_peer_likes(full):
     refused(named + hostile.MARK + hostile.text("a") * 9 + b"t" + hostile.CALL + hostile.END)
     state = hostile.NONE + b"}" + hostile.text("__class__") + hostile.NONE + b"s" + hostile.TUPLE_OF_2
     refused(named + b")" + hostile.CALL + state + hostile.FILL + hostile.END)
-    assert "changes what it has not made itself" in refused(hostile.set_attribute(module, name, "attribute"))
-    assert "calls what is no name" in refused(named + b"]" + hostile.CALL + hostile.END)
+    assert "changes what it did not make" in refused(hostile.set_attribute(module, name, "attribute"))
+    assert "calls what is not a name" in refused(named + b"]" + hostile.CALL + hostile.END)
     if full not in (*fence_builder.BESIDE, "collections.OrderedDict"):
         assert "an item in what" in refused(named + b")" + hostile.CALL + hostile.text("a") + b"Ns" + hostile.END)
     if full not in (*fence_classes.TORCH_TYPES, *fence_classes.EVALUATORS):
@@ -233,14 +233,14 @@ def nested(opening, closing, depth=300_000):
         (b"\x80\x04}]Ns.", "neither a text, a number of 64 bits"),
         (pickle.dumps(dict.fromkeys(range(140_000))), "more than 65536 keys"),
         (pickle.dumps(set(range(140_000))), "more than 65536 keys"),
-        (b"\x80\x04K\x01K\x02b.", "changes what it has not made itself"),
-        (b"\x80\x04K\x01)R.", "calls what is no name"),
-        (b"\x80\x04(K\x01K\x02a.", "appends to what is no list"),
-        (b"\x80\x04}(K\x01K\x02\x86\x90.", "adds a member to what is no set"),
+        (b"\x80\x04K\x01K\x02b.", "changes what it did not make"),
+        (b"\x80\x04K\x01)R.", "calls what is not a name"),
+        (b"\x80\x04(K\x01K\x02a.", "appends to what is not a list"),
+        (b"\x80\x04}(K\x01K\x02\x86\x90.", "adds a member to what is not a set"),
         (b"\x80\x04(K\1\x85\x85\x91.", "neither a text, a number of 64 bits"),
         (b"\x80\x04" + hostile.name("collections", "OrderedDict") + b")R]Ns.", "neither a text, a number of 64 bits"),
         (b"\x80\x04}" + hostile.name("torch", "Size") + b")\x85RNs.", "a key made by torch.Size"),
-        (b"\x80\x04K\1K\2K\3s.", "adds an item to what is no dictionary"),
+        (b"\x80\x04K\1K\2K\3s.", "adds an item to what is not a dictionary"),
         *(
             (b"\x80\x04" + two + b"\x93.", "no sound pickle")
             for two in (b"]" + hostile.text("a"), hostile.text("a") + b"]")
@@ -306,11 +306,11 @@ VECTOR = type(values.encrypted(values.ou)["tensor"].data)
         (filled(values.DistributedHistogram, (1, 2)), "another number of fields"),
         (filled(values.DistributedHistogram, (1, 2, 3, 4, True, True)), "whose field _splits is not"),
         (Built(values.Block, 1, "rows", None), "not as our components make it"),
-        (Built(values.BlockType, "nothing"), "no member of an enumeration"),
-        (Built(getattr, values.BlockType, "__class__"), "no member of an enumeration"),
-        (Built(getattr, values.BlockType, "mro"), "no member of an enumeration"),
-        (Built(getattr, values.GKSummary, "__init__"), "an attribute that is none"),
-        (Built(getattr, "text", "format"), "an attribute that is none"),
+        (Built(values.BlockType, "nothing"), "not a member of an enumeration"),
+        (Built(getattr, values.BlockType, "__class__"), "not a member of an enumeration"),
+        (Built(getattr, values.BlockType, "mro"), "not a member of an enumeration"),
+        (Built(getattr, values.GKSummary, "__init__"), "an attribute that is not one"),
+        (Built(getattr, "text", "format"), "an attribute that is not one"),
         (filled(type(rust), b""), "whose state is of another form"),
         (filled(type(rust), bytes(rust.__getstate__())[:-1]), "whose state is of another form"),
         (filled(type(rust), bytes(rust.__getstate__()) + b"\0"), "whose state is of another form"),
@@ -370,7 +370,7 @@ def test_an_operator_lets_in_a_class_of_plain_python(value, monkeypatch):
 def test_an_operator_lets_in_nothing_else(name, monkeypatch):
     """Neither functions, nor modules, nor classes that do more with what they hold than to keep it."""
     monkeypatch.setenv(fence.ALLOW, f"tests.operators_class.{name}")
-    assert "no class of plain Python" in refused(hostile.call("tests.operators_class", name))
+    assert "not a class of plain Python" in refused(hostile.call("tests.operators_class", name))
 
 
 @pytest.mark.parametrize(

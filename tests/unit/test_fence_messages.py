@@ -14,7 +14,7 @@ from tests.fence_values import receive
 
 def test_a_message_leaves_the_receivers_context_alone():
     context = types.SimpleNamespace(cipher="own")
-    with pytest.raises(fence.FencedOff, match="changes what it has not made itself"):
+    with pytest.raises(fence.FencedOff, match="changes what it did not make"):
         receive(b"\0" + hostile.change_context("cipher"), context)
     assert vars(context) == {"cipher": "own"}
     assert receive(b"\0" + hostile.PROTOCOL + hostile.refer("_ContextPersistentId", key="x") + b".", context) is context

@@ -31,7 +31,7 @@ EMPTY = collections.OrderedDict()
 )
 def test_numpy_takes_no_bytes_of_a_peer_for_addresses(kind, state):
     """Told that they are no objects, it would follow 8 bytes of a message as if they were the address of one."""
-    assert "state that is none of numpy's own" in refused(Built(np.dtype, kind, False, True, state=state))
+    assert "state that is not numpy's own" in refused(Built(np.dtype, kind, False, True, state=state))
     assert read(pickle.dumps(Built(np.dtype, "O8", False, True, state=PLAIN_OBJECTS))) == np.dtype("O")
 
 
@@ -54,10 +54,10 @@ def of_kind(kind):
     "value, what",
     [
         (Built(np.ndarray, (1,), np.dtype("O"), b"12345678"), "a call of numpy.ndarray"),
-        (Built(scalar, np.dtype("O"), np.dtype("O")), "a number of numpy that is none"),
-        (Built(scalar, np.dtype("O"), b"12345678"), "a number of numpy that is none"),
-        (Built(scalar, np.dtype, b"12345678"), "a number of numpy that is none"),
-        (Built(scalar, np.dtype("f8"), b"1234"), "a number of numpy that is none"),
+        (Built(scalar, np.dtype("O"), np.dtype("O")), "a number of numpy that is not one"),
+        (Built(scalar, np.dtype("O"), b"12345678"), "a number of numpy that is not one"),
+        (Built(scalar, np.dtype, b"12345678"), "a number of numpy that is not one"),
+        (Built(scalar, np.dtype("f8"), b"1234"), "a number of numpy that is not one"),
         (Built(scalar, np.dtype("?"), b"\2"), "neither true nor false"),
         (array((1,), "O", b"12345678"), "whose shape its objects do not fill"),
         (array((2,), "O", [None]), "whose shape its objects do not fill"),
@@ -133,9 +133,9 @@ def changed(**parts):
         ),
         (tensor((True,)), "no shape"),
         (tensor(hooks=collections.OrderedDict(a=1)), "with hooks"),
-        (tensor(hooks={}), "a tensor that is none"),
-        (tensor(hooks=collections.OrderedDict), "a tensor that is none"),
-        (Built(rebuild, [1.0], 0, (1,), (1,), False, EMPTY), "a tensor that is none"),
+        (tensor(hooks={}), "a tensor that is not one"),
+        (tensor(hooks=collections.OrderedDict), "a tensor that is not one"),
+        (Built(rebuild, [1.0], 0, (1,), (1,), False, EMPTY), "a tensor that is not one"),
         (tensor(data=b"text"), "no sound pickle"),
         (tensor(data=hostile.archive("true")), "which no value of FATE needs"),
         (tensor(data=hostile.old_tensor("true")), "that name posix.system"),
@@ -148,15 +148,15 @@ def changed(**parts):
         (tensor(data=changed(kind=b"ctorch\nFloatStorage\n)R")), "did not write"),
         (tensor(data=storage(numbers=struct.pack("<q4f", 5, 1, 2, 3, 4))), "not as many as it says"),
         (tensor(hooks=Built(collections.OrderedDict, state={"a": 1})), "with hooks"),
-        (tensor(data=changed(place="cuda:0")), "lies on the device 'cuda:0'; send it from the CPU"),
+        (tensor(data=changed(place="cuda:0")), "on the device 'cuda:0'; send it from the CPU"),
         (tensor(data=storage(numbers=struct.pack("<q3f", 4, 1, 2, 3))), "not as many as it says"),
         (tensor(data=changed(kind=b"ctorch\nBoolStorage\n")[:-12]), "neither true nor false"),
         *(
-            (Built(torch.device, *place), "a device that is none")
+            (Built(torch.device, *place), "a device that is not one")
             for place in (("meta",), ("cuda", -1), ("cuda", 64), (1,))
         ),
-        (Built(torch.Size, (-1,)), "a shape that is none"),
-        (Built(slice, "a", None, None), "a slice that is none"),
+        (Built(torch.Size, (-1,)), "a shape that is not one"),
+        (Built(slice, "a", None, None), "a slice that is not one"),
     ],
 )
 def test_a_tensor_lies_within_its_bytes(value, what):
@@ -194,9 +194,9 @@ def series(axes, parts, name=None):
     [
         (
             Built(pd.core.indexes.base._new_Index, np.dtype, {"data": np.arange(2), "name": None}),
-            "an index that is none",
+            "an index that is not one",
         ),
-        (Built(pd.core.indexes.base._new_Index, pd.Index, {"data": [1], "name": None}), "an index that is none"),
+        (Built(pd.core.indexes.base._new_Index, pd.Index, {"data": [1], "name": None}), "an index that is not one"),
         (
             Built(pd.core.indexes.base._new_Index, pd.Index, {"data": np.ones((2, 2)), "name": None}),
             "more than one dimension",

@@ -93,9 +93,9 @@ def test_what_would_fail_later_is_refused_in_one_sentence_before_anything_starts
     "rules, told",
     [
         ("[]", "must have rules of columns under guest and host"),
-        ("guest: {nosuch: {quantiles: 5}}", "a rule for 'nosuch', which is no feature"),
+        ("guest: {nosuch: {quantiles: 5}}", "a rule for 'nosuch', which is not a feature"),
         ("host: {月消费: {cuts: [2, 1]}}", "cuts of '月消费' must be sorted"),
-        ("guest: [", "is no YAML"),
+        ("guest: [", "cannot be read as YAML"),
     ],
 )
 def test_rules_that_no_job_would_take_are_refused(asked, tmp_path, rules, told):
@@ -106,7 +106,7 @@ def test_rules_that_no_job_would_take_are_refused(asked, tmp_path, rules, told):
 
 def test_a_folder_that_cannot_be_written_to_is_refused(asked, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidArgument, match="--out .*file is no folder"):
+    with pytest.raises(InvalidArgument, match="--out .*file is not a writable folder"):
         asked(out=tmp_path / "file").check()
 
 

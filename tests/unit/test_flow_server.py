@@ -183,7 +183,7 @@ def test_silent_failure_shows_the_log(tmp_path):
     stopped = TaskRecord("flip_0", "host", "10000", "failed", 1.0, "")
     killed = explain("job", "failed", (stopped, record), tmp_path)
     assert "process of task flip_0 of guest 9999 ended without a result" in str(killed) and killed.record == record
-    assert "perhaps since another party's did" in str(explain("job", "failed", (stopped,), tmp_path))
+    assert "perhaps because another party's did" in str(explain("job", "failed", (stopped,), tmp_path))
     ended = str(explain("job", "canceled", (record,), tmp_path))
     assert "'canceled' without a message" in ended and ended.endswith(f"{tmp_path}/logs/job/fate_flow_schedule.log.")
     assert str(explain("job", "failed", (), None)).endswith("run it again.")

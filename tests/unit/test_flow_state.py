@@ -23,8 +23,8 @@ def state_with(monkeypatch, answer):
         (Answer(5003, "varify failed!"), FlowState(REFUSES, "varify failed!")),
         (Answer(5005, "No Permission"), FlowState(REFUSES, "No Permission")),
         (Answer(5000, "old"), FlowState(REFUSES, "old: its clock and that of this machine differ by over a minute")),
-        (Answer(6000, "database is locked"), FlowState(SILENT, "it has an error of its own, 6000: database is locked")),
-        (Answer(0, "success", {}), FlowState(SILENT, "it has an error of its own, 0: success")),
+        (Answer(6000, "database is locked"), FlowState(SILENT, "it reports the error 6000: database is locked")),
+        (Answer(0, "success", {}), FlowState(SILENT, "it reports the error 0: success")),
     ],
     ids=lambda value: str(value.code) if isinstance(value, Answer) else "",
 )

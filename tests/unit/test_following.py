@@ -127,12 +127,15 @@ def process(server, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "number, why",
-    [(signal.SIGSTOP, "a process of it is stopped, as by kill -STOP"), (signal.SIGKILL, "its processes are gone")],
+    [
+        (signal.SIGSTOP, "one of its processes has been stopped, as by kill -STOP,"),
+        (signal.SIGKILL, "its processes have been gone"),
+    ],
 )
 def test_a_party_that_hangs_or_vanished_is_named_and_its_job_ended(server, process, tmp_path, number, why):
     threading.Timer(0.5, process.send_signal, (number,)).start()
     begun = time.monotonic()
-    with pytest.raises(JobFailed, match=f"Job 7 was stopped since {HOST} cannot go on: {why} since") as failure:
+    with pytest.raises(JobFailed, match=f"Job 7 was stopped because {HOST} cannot go on: {why} for") as failure:
         followed(server, home=tmp_path, timeout=30)
     assert failure.value.record == HOST and server.stops == ["7"]
     assert time.monotonic() - begun > 0.5 + 0.4, "one look is none"
@@ -190,9 +193,7 @@ def test_the_party_whose_process_ended_is_named_not_the_first_that_fell_with_it(
 def test_the_time_limit_holds_against_a_server_that_hangs(server):
     server.answers, server.takes_stops = [row("running"), HANGS], False
     begun = time.monotonic()
-    with pytest.raises(
-        JobFailed, match="is to be stopped after .* its time limit, .* `fate-dp stop 7` when it answers"
-    ):
+    with pytest.raises(JobFailed, match="should stop after .* its time limit, .* `fate-dp stop 7` when it answers"):
         followed(server, patience=0.2, timeout=0.5)
     assert time.monotonic() - begun < 5 and server.stops == ["7"]
 
@@ -202,7 +203,7 @@ def test_a_job_is_stopped_at_its_time_limit_on_ctrl_c_and_at_its_callers_wish(se
         followed(server, timeout=0.1)
     wish = threading.Event()
     wish.set()
-    with pytest.raises(JobFailed, match="Job 7 was stopped since another one that it belongs with did not succeed"):
+    with pytest.raises(JobFailed, match="Job 7 was stopped because another job that it belongs with did not succeed"):
         followed(server, stop=wish)
     assert server.stops == ["7", "7"]
 

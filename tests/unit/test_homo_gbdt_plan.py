@@ -51,7 +51,7 @@ def test_the_noise_of_a_leaf_is_that_of_what_parties_send(place, aggregation):
 def test_the_table_says_how_many_records_a_leaf_needs(capsys):
     assert main([*COMMAND, "--noise-multiplier", "10", "--depth", "3", "--delta", "0.001"]) in (0, None)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "160 trees of depth 3 in 8 rounds" in printed and "A leaf has 750 records in the mean" in printed
+    assert "160 trees of depth 3 in 8 rounds" in printed and "A leaf has 750 records on average" in printed
     noise = 10 * math.sqrt(20 * 3 / 2)
     assert f" {math.ceil(noise / 0.125)} " in printed and "Warning: delta is 0.001" in printed
 

@@ -105,5 +105,5 @@ def test_a_plan_that_cannot_be_is_refused_in_one_sentence(flags, sentence, capsy
 def test_the_dimension_is_that_of_the_model():
     settings = given_settings({**NEEDED, "noise_multiplier": 1.0, "classes": 10, "model": {"name": "cnn"}})
     assert dimension_of(HomoNNRequest(settings, 3, features=1024)) == 105_506
-    with pytest.raises(ValueError, match="--features is not given"):
+    with pytest.raises(ValueError, match="--features is missing"):
         dimension_of(HomoNNRequest(settings, 3))

@@ -120,7 +120,7 @@ def test_a_leak_a_failure_and_what_is_not_told_are_said_at_the_head():
     assert summary(leaking).count("It leaked: host 10000 can read every true label of guest 9999 in train_0.") == 1
     assert 'class="task leak"' in report_html(leaking) and "LEAK" in report_html(leaking)
     unknown = report_html(report_of())
-    assert "What it showed cannot be told" in unknown and "unknown components: 1" in unknown
+    assert "What it showed is not known" in unknown and "unknown components: 1" in unknown
     assert "Why it did not end well" in unknown and 'class="task failed"' in unknown
     assert "no party could compute every true label or feature" in summary(report_of(unknown=()))
 
@@ -195,7 +195,7 @@ def test_the_matrix_has_the_most_of_each_asset_by_observer_and_owner():
 def test_single_labels_that_showed_are_named_beside_the_verdict():
     report = report_of(unknown=())
     seen = replace(report.learned[0], learns="some")
-    told = "Something about single ones showed in train_0."
+    told = "Something about single labels or features showed in train_0."
     assert told in summary(replace(report, learned=(seen,)))
     for other in (
         replace(seen, labels="flipped"),
@@ -211,7 +211,7 @@ def test_single_labels_that_showed_are_named_beside_the_verdict():
 
 def test_a_report_says_whose_it_is_and_what_others_would_add():
     report = report_of()
-    assert "It is guest 9999&#39;s own" in report_html(report)
+    assert "It belongs to guest 9999:" in report_html(report)
     assert "The reports of host 10000 would add" in report_html(report)
     other = replace(report.parts[0], party_id="10000", parties=("host 10000",), ledger=None, noise=())
     joined = replace(report, parts=(*report.parts, other))
@@ -260,9 +260,9 @@ def test_every_noised_line_has_its_records_and_a_picture_of_its_own():
         r'<svg role="img" aria-label="([^"]*)" class="figure"', page.partition("Does the noise act?")[2]
     )
     assert pictures[:3] == [
-        "Who held one label&#39;s value for a coin toss may be 73.1\N{NO-BREAK SPACE}% sure of it afterwards, at most",
+        "Whoever took one label&#39;s value for a coin toss can be at most 73.1\N{NO-BREAK SPACE}% sure of it afterwards",
         "One release with one label, and another in its place: at most 0.5 standard deviations of the noise apart",
-        "Who held one label&#39;s value for a coin toss may be 73.1\N{NO-BREAK SPACE}% sure of it afterwards, at most",
+        "Whoever took one label&#39;s value for a coin toss can be at most 73.1\N{NO-BREAK SPACE}% sure of it afterwards",
     ]
     assert page.count('data-heading="records" class="number">640<') == 1
 
@@ -272,7 +272,7 @@ def test_a_job_that_charged_nothing_is_not_said_to_have_released_nothing():
     for ledger in (None, PartyLedger((), (), (), ())):
         page = report_html(replace(report, parts=(replace(report.parts[0], ledger=ledger, noise=()),)))
         assert "released" not in page.partition("<h2>Epsilon per observer")[2].partition("<h2>")[0]
-        assert "Of the observers" not in page and "Of the observers" in report_html(report)
+        assert "Among the observers" not in page and "Among the observers" in report_html(report)
         assert "FATE's own components charge nothing, whatever they\nshow." in page
 
 
@@ -283,7 +283,7 @@ def test_estimates_have_columns_and_a_word_only_where_there_are_any():
     def page(*figures):
         return report_html(replace(report, parts=(replace(report.parts[0], figures=figures),)))
 
-    estimated, looks_worse = f"{ESTIMATED}</th>", "A measure on flips looks worse"
+    estimated, looks_worse = f"{ESTIMATED}</th>", "A measure on flips makes the model look worse"
     assert (
         estimated in page(figure) and looks_worse in page(figure) and "Where the rate of flips is known" in page(figure)
     )
@@ -295,7 +295,7 @@ def test_estimates_have_columns_and_a_word_only_where_there_are_any():
 def test_mechanisms_are_called_by_words_and_flips_are_spoken_of_where_there_are_any():
     report = report_of()
     flips = report_html(report)
-    assert ">randomized response</td>" in flips and "How many labels were really flipped" in flips
+    assert ">randomized response</td>" in flips and "The real number of flips" in flips
     steps = line("PoissonSampledGaussian", {"noise_multiplier": 2.0, "sampling_probability": 0.25}, unit="record")
     part = replace(report.parts[0], ledger=PartyLedger((steps,), (), (), ()), noise=(noise_of(steps, []),))
     page = report_html(replace(report, parts=(part,)))
@@ -336,7 +336,7 @@ def test_an_empty_report_has_a_page():
     part = PartyPart("1", ("arbiter 1",), "success", "", None, (), (), None, (), {})
     empty = report_of(parties=("arbiter 1",), tasks=(), learned=(), unknown=(), parts=(part,))
     page = report_html(empty)
-    assert "nobody sent this party anything" in page and "Does the noise act" not in page
+    assert "this party received nothing" in page and "Does the noise act" not in page
 
 
 def test_what_was_there_stays_where_a_file_cannot_be_written(tmp_path):
@@ -407,7 +407,7 @@ def test_flips_act_where_at_least_one_is_expected(epsilon, acts):
     keep = 1 / (1 + math.exp(-epsilon))
     found = noise_of(line(parameters={"classes": 2, "keep_probability": keep}), [])
     assert found.acts == acts
-    assert f"{1000 * (1 - keep):.1f} flips to be expected in 1000 labels" in found.noise
+    assert f"{1000 * (1 - keep):.1f} flips expected in 1000 labels" in found.noise
 
 
 def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tells_them():
@@ -421,7 +421,7 @@ def test_a_gaussian_is_told_beside_the_clip_and_the_records_where_a_summary_tell
     )
     assert found.ratio == pytest.approx(100 / 1.7) and found.acts == "yes"
     alone = noise_of(line("PoissonSampledGaussian", parameters, unit="record", records=0), [{"rows": 9}])
-    assert alone.ratio is None and "not known" in alone.signal
+    assert alone.ratio is None and "unknown number of records" in alone.signal
     assert noise_of(line("Gaussian", {"noise_multiplier": 0.1}, unit="record"), []).acts == "hardly"
     groups = noise_of(line("GroupedGaussian", {"sensitivities": [1.0, 1.0], "sigmas": [2.0, 2.0]}, unit="record"), [])
     assert f"{math.sqrt(2):.4g} times" in groups.noise
@@ -436,7 +436,7 @@ def test_noise_on_sums_of_labels_and_on_counts_is_told_without_a_clip():
     of_counts = noise_of(line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record"), [])
     bare = line("Gaussian", {"noise_multiplier": 2.0, "purpose": "dp_binning"}, unit="record", records=0)
     assert noise_of(bare, [{"rows of this party": 400}]).signal == "counts by bin over 400 records"
-    assert noise_of(bare, []).signal == "counts by bin over records, how many is not known"
+    assert noise_of(bare, []).signal == "counts by bin over an unknown number of records"
     assert "counts by bin" in of_counts.signal and (of_labels.ratio, of_counts.ratio) == (500.0, 500.0)
     of_vectors = noise_of(line("Gaussian", {"noise_multiplier": 2.0}, unit="record"), [])
     for found, clipped in ((of_labels, False), (of_counts, False), (of_vectors, True)):
@@ -449,18 +449,20 @@ def test_noise_that_every_party_adds_to_its_own_part_is_larger_on_the_sum_of_all
     one = noise_of(
         line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "secure_sum: sums only"}]
     )
-    assert one.ratio == 100 and "all 200 together reach 100 of them" in one.sentence and "parties" not in one.noise
+    assert (
+        one.ratio == 100 and "all 200 together reach at most 100 of them" in one.sentence and "parties" not in one.noise
+    )
     each = noise_of(
         line("PoissonSampledGaussian", parameters, unit="record"), [{**told, "aggregation": "local: every party's"}]
     )
-    assert each.ratio == 50 and "all 200 together reach 50 of those on the sum of all parties" in each.sentence
+    assert each.ratio == 50 and "all 200 together reach at most 50 of those on the sum of all parties" in each.sentence
     assert each.noise.endswith("in each of 1 releases at each of 4 parties")
     assert "at most 0.5 standard deviations" in one.sentence and "at most 0.5 standard deviations" in each.sentence
 
 
 def test_of_shuffled_messages_only_statistics_have_their_noise_in_the_summary():
     shuffled = line("Shuffled", {"epsilon0": 1.0, "messages": 100, "randomizer": "any"})
-    assert noise_of(shuffled, [{"rounds run": 3}]).sentence == "Which message is whose is lost in the shuffle."
+    assert noise_of(shuffled, [{"rounds run": 3}]).sentence == "The shuffle hides which message is whose."
     assert "task's summary" in noise_of(shuffled, [{"mean of x0, standard error": 0.2}]).sentence
 
 

@@ -221,7 +221,7 @@ def test_totals_stand_at_the_delta_that_the_job_asked_for_with_names_of_tables(r
 def test_noise_stands_beside_its_signal(report):
     (flips,) = report().parts[0].noise
     assert flips.acts == "yes" and flips.ratio == pytest.approx(2.71828, rel=1e-4)
-    assert f"35.2 flips to be expected in {ROWS} labels" in flips.noise and "by chance 0.5" in flips.signal
+    assert f"35.2 flips expected in {ROWS} labels" in flips.noise and "by chance 0.5" in flips.signal
     (scores,) = report("10000").parts[0].noise
     assert (scores.acts, scores.ratio) == ("no noise", None)
 
@@ -277,7 +277,7 @@ def test_reports_of_all_parties_join_to_what_they_know_together(report, tmp_path
 def test_reports_that_do_not_fit_are_not_joined(report, tmp_path):
     guest, host = report(), report("10000")
     for reports, said in (
-        ([guest], "A single report"),
+        ([guest], "One report"),
         ([guest, guest], "has two reports"),
         ([guest, replace(host, job_id=JOB[:-1] + "1")], "several jobs"),
         ([guest, replace(host, tasks=host.tasks[1:])], "different DAGs"),
@@ -301,7 +301,7 @@ def test_reports_that_do_not_fit_are_not_joined(report, tmp_path):
         (lambda document: document["parts"][0]["ledger"]["lines"][0].update(epsilon="x"), "was altered"),
         (lambda document: document["learned"][0].update(learns="all"), "was altered"),
         (lambda document: document["parts"][0]["noise"][0].update(entry_id=99), "was altered"),
-        (lambda document: document["tasks"][0].update(reads=["psi_0"]), "must stand behind"),
+        (lambda document: document["tasks"][0].update(reads=["psi_0"]), "must come after"),
         (lambda document: document.update(created="yesterday"), "created"),
     ],
 )
@@ -345,7 +345,7 @@ def test_a_party_that_takes_no_part(report):
 
 def test_a_party_of_another_server(report, recorded):
     recorded.jobs = [row for row in recorded.jobs if row["role"] != "host"]
-    assert "ask at that party's own server" in refused(report, "10000")
+    assert "ask that party's own server" in refused(report, "10000")
 
 
 def test_a_job_that_still_runs(report, recorded):
@@ -437,7 +437,7 @@ def test_the_command_writes_page_and_json_and_names_leaks(recorded, folder, tmp_
         status, _, said = command(capsys, JOB, "--party", "1", *of_server[:2], "--out", str(tmp_path / "none"))
         assert status == 1 and "takes no part" in said and not (tmp_path / "none").exists()
         status, _, said = command(capsys, JOB, *of_server[:2], "--out", files[0])
-        assert status == 1 and "is no folder" in said
+        assert status == 1 and "is not a folder" in said
 
 
 @pytest.mark.parametrize(

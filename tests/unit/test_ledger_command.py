@@ -46,7 +46,7 @@ def shown(capsys, home, *arguments, status=0):
 def test_tables_show_entries_and_totals(home, capsys):
     text = shown(capsys, home)
     *table, where = text.splitlines()
-    assert max(map(len, table)) <= 100 and where == f"These ledgers lie in {home / 'parties'}."
+    assert max(map(len, table)) <= 100 and where == f"These ledgers are in {home / 'parties'}."
     assert "Ledger of party 10001: nothing was released." in text and "Totals of party 10001" not in text
     for observer in ("arbiter", "host", "model"):
         assert re.search(rf"{SOURCE} +label +replace_one +{observer} +2\.[0-9]+ +1e-06", text)

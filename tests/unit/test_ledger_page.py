@@ -129,7 +129,7 @@ def run(capsys, home, *arguments):
 
 def test_the_command_writes_the_page_and_says_where(home, tmp_path, capsys):
     path = tmp_path / "ledger.html"
-    assert run(capsys, home, "--html", path) == (0, f"Wrote {path}, of the parties in {home / 'parties'}.\n", "")
+    assert run(capsys, home, "--html", path) == (0, f"Wrote {path} for the parties in {home / 'parties'}.\n", "")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     status, out, _ = run(capsys, home, "--html", path, "--json")
     assert status == 0 and json.loads(out) == all_ledgers(home / "parties", 1e-6)
@@ -349,7 +349,7 @@ def test_no_page_takes_the_place_of_a_ledger(home, capsys):
     path = ledger_of(home, "9999").path
     before = path.read_bytes()
     status, _, err = run(capsys, home, "--html", path)
-    assert status == 1 and "lies among the keys and ledgers" in err and path.read_bytes() == before
+    assert status == 1 and "is among the keys and ledgers" in err and path.read_bytes() == before
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is missing")

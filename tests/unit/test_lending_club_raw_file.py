@@ -186,7 +186,7 @@ def test_damaged_gzip(tmp_path):
 
 
 def test_files_that_are_no_text(tmp_path):
-    not_text = "is not text; Lending Club's CSV file is expected, as it is or packed with gzip."
+    not_text = "is not text; Lending Club's CSV file is expected, plain or packed with gzip."
     with zipfile.ZipFile(tmp_path / "loan.zip", "w") as archive:
         archive.writestr("loan.csv", Edition().content(LOANS))
     assert refusal(tmp_path / "loan.zip") == not_text
@@ -221,7 +221,7 @@ def test_the_header_may_stand_in_the_tenth_line(tmp_path):
 
 
 def test_what_cannot_be_opened(tmp_path, monkeypatch):
-    assert refusal(tmp_path) == "cannot be read: it is a folder or a pipe, no file."
+    assert refusal(tmp_path) == "cannot be read: it is a folder or a pipe, not a file."
     assert refusal(tmp_path / "absent.csv") == "cannot be read: No such file or directory."
     (tmp_path / "loan.csv").write_bytes(Edition().content(LOANS))
 
@@ -234,7 +234,7 @@ def test_what_cannot_be_opened(tmp_path, monkeypatch):
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert refusal(tmp_path / "pipe") == "cannot be read: it is a folder or a pipe, no file."
+    assert refusal(tmp_path / "pipe") == "cannot be read: it is a folder or a pipe, not a file."
 
 
 def test_columns_that_the_study_needs(tmp_path):
@@ -260,7 +260,7 @@ def test_absent_and_unknown_columns_are_noticed_and_do_no_harm(tmp_path):
     more = cleaned(tmp_path, loans, columns=(*RAW_COLUMNS, "hardship_flag", "x"))
     assert more.frame.equals(usual.frame)
     assert more.notices[0] == (
-        "The file has 2 columns that the public file has not, and they are not used: hardship_flag, x."
+        "The file has 2 columns that the public file does not have; they are not used: hardship_flag, x."
     )
     assert more.dropped_columns["x"] == more.dropped_columns["hardship_flag"] == "not a column of the public file"
 

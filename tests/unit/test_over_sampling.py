@@ -315,8 +315,8 @@ def test_options_check_themselves(options, sentence):
         (5, 50, 5, "only 5 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 4."),
         (2, 50, 5, "only 2 rows have label 0, and 5 neighbours need at least 6; lower neighbours to 1."),
         (1, 50, 1, "only 1 row has label 0, and over-sampling needs at least 2."),
-        (0, 50, 1, "over-sampling needs rows of two classes; here are 50 with label 1."),
-        (0, 0, 1, "over-sampling needs rows of two classes; here are no rows."),
+        (0, 50, 1, "over-sampling needs rows of two classes, got 50 with label 1."),
+        (0, 0, 1, "over-sampling needs rows of two classes, got no rows."),
     ],
 )
 def test_too_few_rows_are_refused_with_numbers(smaller, larger, neighbours, sentence):
@@ -361,25 +361,25 @@ def spoiled(row, column, value):
             spoiled([3, 4], 4, 0.5),
             GROUPS,
             InvalidArgument,
-            "one-hot group 2 has 2 rows that are not one 1 and else 0 in its 4 columns.",
+            "one-hot group 2 has 2 rows that are not one 1 and otherwise 0 in its 4 columns.",
         ),
         (
             spoiled(3, [2, 3], 1.0),
             GROUPS,
             InvalidArgument,
-            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+            "one-hot group 1 has 1 rows that are not one 1 and otherwise 0 in its 2 columns.",
         ),
         (
             spoiled(3, [2, 3], 0.0),
             GROUPS,
             InvalidArgument,
-            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+            "one-hot group 1 has 1 rows that are not one 1 and otherwise 0 in its 2 columns.",
         ),
         (
             spoiled(3, [2, 3], [-1.0, 2.0]),
             GROUPS,
             InvalidArgument,
-            "one-hot group 1 has 1 rows that are not one 1 and else 0 in its 2 columns.",
+            "one-hot group 1 has 1 rows that are not one 1 and otherwise 0 in its 2 columns.",
         ),
         (
             rows(20, 50)[0],
@@ -398,13 +398,13 @@ def spoiled(row, column, value):
             rows(20, 50)[0],
             (),
             InvalidArgument,
-            "smotenc and smotenc_parents need number columns and one-hot groups, but here are 8 and 0; smote does without.",
+            "smotenc and smotenc_parents need number columns and one-hot groups, got 8 and 0; smote does not.",
         ),
         (
             rows(20, 50)[0][:, 2:4],
             ((0, 1),),
             InvalidArgument,
-            "smotenc and smotenc_parents need number columns and one-hot groups, but here are 0 and 1; smote does without.",
+            "smotenc and smotenc_parents need number columns and one-hot groups, got 0 and 1; smote does not.",
         ),
         (
             rows(20, 49)[0],
@@ -425,13 +425,13 @@ def test_labels_and_tables_that_do_not_fit_are_refused():
         over_sample_arrays(features, np.array([np.nan, *labels[1:]]), OverSampling(), groups=GROUPS, seed=1)
     with refusal(
         InvalidArgument,
-        "over-sampling needs rows of two classes; here are 1 with label 0, 19 with label 1, 50 with label 2.",
+        "over-sampling needs rows of two classes, got 1 with label 0, 19 with label 1, 50 with label 2.",
     ):
         over_sample_arrays(features, np.array([0, *(labels[1:] + 1)]), OverSampling(), groups=GROUPS, seed=1)
     training, _ = split(table().assign(amount="much"))
     with refusal(InvalidArgument, "column 'amount' does not hold numbers; over-sampling needs numbers."):
         enlarged(training)
-    with refusal(InvalidArgument, "a one-hot group names 'grade_A', which is no feature column."):
+    with refusal(InvalidArgument, "a one-hot group names 'grade_A', which is not a feature column."):
         over_sample(split(table())[0], OverSampling(), groups=(("grade_A", "own_NO"),), seed=1, tag="")
 
 

@@ -321,7 +321,7 @@ def test_every_parameter_of_fates_component_is_known_or_has_its_advice(client, o
     ],
 )
 def test_a_parameter_that_changes_the_solver_says_so(given, why):
-    with pytest.warns(UserWarning, match=f"{why}, so that solver per_epoch trains") as seen:
+    with pytest.warns(UserWarning, match=f"{why}, so solver per_epoch trains") as seen:
         assert clients.DPHeteroLR("one_0", **given).needs_arbiter
     assert seen[0].filename == __file__
     for silent in ({"solver": "per_epoch", **given}, {}, {"optimizer": {"method": "SGD"}}):

@@ -160,7 +160,7 @@ def test_a_target_is_refused_before_the_raw_file_is_read(raw, tmp_path, capsys):
         assert run("prep", "lending-club", "--csv", tmp_path / "missing.csv", "--out", target) == 1
     assert capsys.readouterr().err == (
         f"{raw} is a file; name a folder that does not exist yet.\n"
-        f"{raw.parent} holds other things than prepared loans; name a folder that is empty or new.\n"
+        f"{raw.parent} holds things other than prepared loans; name a folder that is empty or new.\n"
     )
 
 

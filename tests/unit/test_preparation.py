@@ -171,7 +171,7 @@ def test_a_class_too_small_for_the_split_is_refused_by_its_name(loans):
     with pytest.raises(CannotDivide) as refusal:
         divide(few, PrepOptions())
     assert str(refusal.value) == (
-        "Only 1 Charged Off loans are left after cleaning, too few to hold a share of 0.3 out for testing and train on "
+        "Only 1 Charged Off loans are left after cleaning, too few to hold out a share of 0.3 for testing and train on "
         "the rest."
     )
 
@@ -433,7 +433,7 @@ def test_an_earlier_preparation_is_replaced_and_anything_else_is_kept(loans, div
     with pytest.raises(InvalidArgument) as refusal:
         write(loans, division, PrepOptions(), tmp_path / "mine")
     assert str(refusal.value) == (
-        f"{tmp_path}/mine holds other things than prepared loans; name a folder that is empty or new."
+        f"{tmp_path}/mine holds things other than prepared loans; name a folder that is empty or new."
     )
     assert contents(tmp_path) == {**before, os.path.join("mine", "x"): b"mine"}
 
@@ -492,7 +492,7 @@ def test_an_id_that_a_line_cannot_hold_is_refused(loans, tmp_path, text):
     with pytest.raises(InvalidArgument) as refusal:
         write(broken, divide(broken, PrepOptions()), PrepOptions(), tmp_path / "new")
     assert re.fullmatch(
-        r"An id in (loans|test|train)\.csv has a comma, a quote or a line break in it; FATE cannot read such an id\.",
+        r"An id in (loans|test|train)\.csv has a comma, a quote or a line break; FATE cannot read such an id\.",
         str(refusal.value),
     )
     assert os.listdir(tmp_path) == []
@@ -515,11 +515,11 @@ def test_an_id_that_a_line_cannot_hold_is_refused(loans, tmp_path, text):
         ),
         (
             lambda folder: (folder / "manifest.json").write_text("[1]"),
-            "{}/manifest.json is no manifest of prepared loans.",
+            "{}/manifest.json is not a manifest of prepared loans.",
         ),
         (
             lambda folder: (folder / "manifest.json").write_text("{"),
-            "{}/manifest.json is no manifest of prepared loans.",
+            "{}/manifest.json is not a manifest of prepared loans.",
         ),
         (
             lambda folder: (folder / "manifest.json").write_text('{"schema": "x/2", "files": {}}'),

@@ -295,7 +295,7 @@ def test_what_cannot_be_divided_is_refused():
         divide_horizontally(test, Shares((50, 50)), 1)
     with refusal(CannotDivide, "party 2 of 2 gets none of the 32 rows (shares 99.9/0.1, no skew)."):
         divide_horizontally(rows, Shares((99.9, 0.1)), 1)
-    with refusal(CannotDivide, "a skew by state needs the state of every row, and none was given."):
+    with refusal(CannotDivide, "a skew by state needs the state of every row, and there is none."):
         divide_horizontally(rows, Shares((50, 50)), 1, Skew("state"))
     with refusal(CannotDivide, "27 rows have no state; a skew by state needs it for all rows."):
         divide_horizontally(rows, Shares((50, 50)), 1, Skew("state"), states[~states.index.isin(rows.frame.index[:27])])

@@ -241,7 +241,7 @@ def test_check_tells_what_the_ledger_knows_of_a_table_and_what_parties_may_combi
     status, told = main([*arguments, "--with-history"]), capsys.readouterr().out
     assert status == 0 and told.count("HISTORY: ") == 3
     assert "epsilon 2.0 at delta 0 (label, replace_one) of bank/loans of party 9999" in told
-    assert "of bank/payments of party 10000 from job j" in told and "showed is not told" in told
+    assert "of bank/payments of party 10000 from job j" in told and "showed is not known" in told
     # With a FATE-Flow that knows the earlier jobs, what they showed counts.
     monkeypatch.setattr(check, "running_server", lambda options: ("here:1", None))
     monkeypatch.setattr(job_history, "plan_of_job", lambda address, job_id: JobPlan(job("sshe_lr")))
