@@ -162,7 +162,10 @@ class ContingencyTables:
     def largest(self, rows: int) -> NDArray[np.float64]:
         """float64 (all entries, all entries): what no entry of ``rows`` records with its noise exceeds in magnitude."""
         entries = np.concatenate([np.where(np.arange(each.width) < each.bins, 1.0, TARGET) for each in self.parties])
-        return rows * np.multiply.outer(entries, entries) + NEVER_REACHED * np.sqrt(self.variances())
+        found: NDArray[np.float64] = rows * np.multiply.outer(entries, entries) + NEVER_REACHED * np.sqrt(
+            self.variances()
+        )
+        return found
 
     def draw(self, party: int, observers: Sequence[str], rng: Rng = None) -> TableNoise:
         """All noise of one party, to be added once, and the event to be charged; zeros and None without noise."""

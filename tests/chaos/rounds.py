@@ -166,15 +166,19 @@ class Round:
         self.world.run("up")
 
     def strike_client(self) -> None:
-        """Kill the client; its job runs on."""
+        """Kill the client, and half the time the server too, as a reboot does: its job runs on, or `up` ends it."""
         client = self.world.job(self.epsilon)
         wait_until(lambda: bool(set(self.world.jobs()) - self.known), lambda: client.poll() is None, 60)
         time.sleep(self.draw.uniform(0, 6))
         if client.poll() is None:
             self.tally.kill("client", [psutil.Process(client.pid)])
+        if self.draw.random() < 0.5:
+            self.tally.kill("flow without a client", self.world.servers())
+            self.world.run("up")
         if (ended := outcome_of(client)) is not None:
             self.outcomes.append(ended)
-        wait_until(lambda: not self.world.unfinished(), lambda: True, 120)
+        if not wait_until(lambda: not self.world.unfinished(), lambda: True, 120):
+            self.fault("jobs_stuck", f"jobs without a client never ended: {self.world.unfinished()}")
 
     # Commands --------------------------------------------------------------------------------------------------------
 
