@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .. import events
@@ -65,13 +64,8 @@ def total_epsilon(charges: Charges, delta: float) -> float:
     delta 0 the sum of the epsilons of pure mechanisms, infinite if any is not pure or not exactly sampled.
     """
     delta, counts = check_delta_or_zero(delta), _merge(charges)
-    return _epsilon(tuple(counts.items()), delta) if counts else 0.0
-
-
-@lru_cache(maxsize=256)
-def _epsilon(charges: tuple[tuple[Event, int], ...], delta: float) -> float:
-    """Kept, since a report, a page and a charge ask for the same totals, each of which takes up to seconds."""
-    counts = Counter(dict(charges))
+    if not counts:
+        return 0.0
     answers = [_pure_epsilon(counts, delta)]
     if delta > 0:
         answers += [_shuffled_epsilon(counts, delta), _composed("pld", counts).epsilon(delta)]

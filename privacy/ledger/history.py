@@ -9,7 +9,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -83,13 +82,12 @@ class HistoryLedger(Chapter):
 
     def uses(self, delta: float, most: int = -1) -> list[NotedUse]:
         """Every use of every line, or the newest ones, oldest first; private steps at ``delta``."""
-        delta, alone = check_delta_or_zero(delta), cache(known_total)
-        found, first_of_use = [], len(fields(Entry))
+        delta, found, first_of_use = check_delta_or_zero(delta), [], len(fields(Entry))
         for line, time, rounds, *row in reversed(self._database.fetch(USES, (most,))):
             entry, use = Entry(*row[:first_of_use]), Use(*row[first_of_use:])
             epsilon, at = entry.epsilon, entry.delta or 0.0
             if epsilon is None:
-                epsilon, at = alone(((stored_event(entry.event), rounds),), delta), delta
+                epsilon, at = known_total(((stored_event(entry.event), rounds),), delta), delta
             found.append(NotedUse(line, time, rounds, entry, use, epsilon, at))
         return found
 

@@ -19,8 +19,7 @@ losses have no guarantee: their totals are infinite, and a cap on their number t
 import math
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..accounting import total as accounts
@@ -123,10 +122,8 @@ def spent_by_steps(charged: Charged, delta: float) -> float:
 
 def by_observer(charged: dict[str, Charged], delta: float) -> list[dict[str, Any]]:
     """One dictionary per dataset, unit, relation and observer; see ``Ledger.totals``."""
-    # Composed once for all observers who saw the same, of whichever dataset.
-    total = cache(known_total)
     return [
-        _line(dataset, of_dataset, view, delta, total)
+        _line(dataset, of_dataset, view, delta)
         for dataset, of_dataset in charged.items()
         for view in _views(of_dataset)
     ]
@@ -147,6 +144,8 @@ def seen_by(charged: Charged, view: TotalsView) -> Charged:
     return tuple(counts.items())
 
 
+# Composing takes up to seconds, and observers, pages and charges ask for the same totals.
+@lru_cache(maxsize=256)
 def total_of(seen: Charged, delta: float) -> float:
     """The composed epsilon; infinity where nothing is guaranteed.
 
@@ -180,20 +179,18 @@ def _views(charged: Charged) -> list[TotalsView]:
     return sorted(stated)
 
 
-def _line(
-    dataset: str, charged: Charged, view: TotalsView, delta: float, total: Callable[[Charged, float], float]
-) -> dict[str, Any]:
+def _line(dataset: str, charged: Charged, view: TotalsView, delta: float) -> dict[str, Any]:
     seen, unbounded = seen_by(charged, view), _unbounded(charged, view)
-    epsilon = math.inf if unbounded else total(seen, delta)
+    epsilon = math.inf if unbounded else known_total(seen, delta)
     note = ""
     if unbounded:
-        rest = f"; what else was released gives {total(seen, delta):.6g}" if seen else ""
+        rest = f"; what else was released gives {known_total(seen, delta):.6g}" if seen else ""
         note = f"{', '.join(unbounded)} may show how many records there are, and protects no record's presence{rest}"
     elif reasons := {event.process.reason for event, _ in seen if isinstance(event.process, NotPrivate)}:
         note = "no guarantee: " + "; ".join(sorted(reasons))
     elif math.isinf(epsilon):
         note = f"no bound is known at delta {delta:g}"
-    elif epsilon < (pure := total(seen, 0.0)) < math.inf:
+    elif epsilon < (pure := known_total(seen, 0.0)) < math.inf:
         note = f"{pure:.6g} at delta 0"
     return {"dataset": dataset, **view._asdict(), "epsilon": epsilon_for_json(epsilon), "delta": delta, "note": note}
 

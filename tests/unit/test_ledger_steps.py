@@ -474,12 +474,14 @@ def test_no_epsilon_of_a_step_is_stored(ledger):
 def test_events_that_no_accountant_adds_up_have_no_finite_total(ledger, monkeypatch):
     from fate_dp.privacy.accounting import total
     from fate_dp.privacy.accounting.accountant import UnsupportedEvent
+    from fate_dp.privacy.ledger.totals import total_of
 
     def refuse(charges, delta):
         raise UnsupportedEvent("No accountant knows this event.")
 
     step(ledger)
     monkeypatch.setattr(total, "total_epsilon", refuse)
+    total_of.cache_clear()
     assert {line["epsilon"] for line in ledger.totals()} == {"infinity"}
     assert {line["note"] for line in ledger.totals()} == {"no bound is known at delta 1e-06"}
     with pytest.raises(UnsupportedEvent):
