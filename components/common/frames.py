@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fate_dp.crypto.slots import MAGNITUDE_BITS, ROW_BITS
 from fate_dp.privacy.labels.flips import canonical_label, label_tags, record_tags
 
 from .federation import Context, Document, TableInput, TableOutput, check_roles
@@ -214,7 +213,6 @@ def _content_sum(match_ids: Sequence[str], features: np.ndarray, key: bytes) -> 
 
 # Checks of a party's own table before work starts; each raises ValueError with one sentence.
 
-FEATURE_LIMIT = 2.0**MAGNITUDE_BITS
 ANY_UNIT = 2.0**100
 """The scale of `check_features` where columns may be in any unit: sums of their squares stay finite."""
 
@@ -260,6 +258,9 @@ def refuse_weights(frame: DataFrame) -> None:
 def require_rows(frame: DataFrame) -> None:
     if frame.shape[0] == 0:
         raise Refusal("The table has no rows: the parties have no ids in common.")
+    # Not loaded at the top: a command that reads a ledger should not wait for gmpy2 and the kernels.
+    from fate_dp.crypto.slots import ROW_BITS
+
     if frame.shape[0] > 2**ROW_BITS:
         raise ValueError(f"The table has {frame.shape[0]} rows; at most 2^{ROW_BITS} fit into an encrypted sum.")
 
@@ -311,15 +312,17 @@ def check_features(frame: DataFrame, centre: ArrayLike = 0.0, scale: ArrayLike =
 
     The first bad column is named to its own party only. Returns the smallest and the largest value of each feature.
     """
-    names = feature_names(frame)
+    from fate_dp.crypto.slots import MAGNITUDE_BITS
+
+    names, most = feature_names(frame), 2.0**MAGNITUDE_BITS
     require_numeric(frame)
     low, high, finite = feature_blocks(frame).mapValues(_ranges).reduce(_merge_ranges)
     middle, unit = np.asarray(centre), np.asarray(scale)
     reach = np.maximum(middle - low, high - middle) / unit
-    for name, reached, limit, sound in zip(names, reach, np.broadcast_to(unit, reach.shape) * FEATURE_LIMIT, finite):
+    for name, reached, limit, sound in zip(names, reach, np.broadcast_to(unit, reach.shape) * most, finite):
         if not sound:
             raise bad_feature(name, "must be finite numbers, got a missing or infinite value")
-        if reached >= FEATURE_LIMIT:
+        if reached >= most:
             raise bad_feature(name, f"reaches a magnitude of {limit:g}; standardise the features")
     return low, high
 
