@@ -172,7 +172,7 @@ def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
 def _mean_square(profile: PrivacyProfile) -> float:
     interval = (profile.highest - profile.lowest) / COARSE_POINTS
     losses = connect_dots(profile, interval)
-    return float(np.dot(losses.masses, np.square(np.arange(losses.first, losses.last + 1.0)))) * interval**2
+    return _product(losses.masses, np.square(losses.exact.places)) * interval**2
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Composition:
         masses = tilted.masses[first:after]
         losses = np.arange(tilted.first + first, tilted.first + first + len(masses)) * self._interval
         weights = -np.expm1(np.minimum(epsilon - losses * ROUND_UP, 0)) * np.exp(tilted.log_moment - tilt * losses)
-        finite = max(0.0, float(np.dot(weights, masses))) + float(np.linalg.norm(weights)) * tilted.error
+        finite = max(0.0, _product(weights, masses)) + _norm(weights) * tilted.error
         finite += 3 * math.exp(markov - LOG_TAIL)
         return min(1.0, max(LEAST_DELTA, self._infinite + finite * (1 + tilted.relative_error)))
 
@@ -257,16 +257,17 @@ class Composition:
             # From the largest mass on, less the distribution that has all mass there: of many small losses hardly
             # anything is left, so that its transform's rounding is small, too.
             centre = int(masses.argmax())
-            rest = np.bincount((np.arange(len(masses)) - centre) % points, masses, points)
+            places = (np.arange(len(masses)) - centre) % points
+            rest: Floats = np.bincount(places, masses, points).astype(np.float64, copy=False)
             rest[0] = 0
             rest[0] = -rest.sum()
             logarithm += count * _log1p(np.fft.rfft(rest))
             first += count * (one.first + centre)
-            error += count * (length_error + POWER_ERROR) * float(np.linalg.norm(rest))
+            error += count * (length_error + POWER_ERROR) * _norm(rest)
             exponents += count * (LEAST_LOGARITHM + tilt * self._interval * max(abs(one.first), abs(one.last)))
         # The transform goes round in a circle: what lies outside of the window comes in at its other end.
         masses = np.roll(np.fft.irfft(np.exp(logarithm), points), (first - lowest) % points)
-        error = GROWTH * (error + (length_error + POWER_ERROR) * float(np.linalg.norm(masses)))
+        error = GROWTH * (error + (length_error + POWER_ERROR) * _norm(masses))
         relative_error = 8 * UNIT_ROUNDOFF * (exponents + abs(log_moment) + points)
         return _Tilted(log_moment, lowest, cut, masses, relative_error, error)
 
@@ -315,6 +316,15 @@ class Composition:
             middle = (least + most) // 2
             least, most = (least, middle) if at(middle) <= at(middle + 1) else (middle + 1, most)
         return math.exp(least / TILTS_PER_E)
+
+
+def _product(left: Floats, right: Floats) -> float:
+    """Of two vectors, not by BLAS, whose threads cost more than these sums."""
+    return float(np.einsum("i,i", left, right))
+
+
+def _norm(numbers: Floats) -> float:
+    return math.sqrt(_product(numbers, numbers))
 
 
 def _log1p(numbers: NDArray[np.complex128]) -> NDArray[np.complex128]:
