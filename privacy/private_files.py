@@ -22,6 +22,8 @@ IDENTITY_FILE, PEERS_FILE = "identity.key", "peers.json"
 # Folders of a party, private as the files beside them: what its recorders kept, and coins of its audits.
 VIEWS_FOLDER, CALLS_FOLDER, CANARIES_FOLDER = "views", "calls", "canaries"
 PARTY_PREFIX = "party-"
+DRAFT = ".*.tmp"
+"""Files of a party's folder that have no name yet, or never will: their writer was killed."""
 KEY_BYTES = 32
 
 AnyPath = str | os.PathLike[str]

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 
+from fate_dp.privacy.private_files import DRAFT, PARTY_PREFIX
 from fate_dp.privacy.validation import InvalidArgument
 
 from .home import BESIDE_ITS_MODULES, FlowHome
@@ -63,7 +64,7 @@ def leftovers(home: FlowHome, days: float) -> dict[str, list[Path]]:
         own = {path: (folder.name, path.name) in kept for path in folder.glob("*")}
         unneeded += [path for path, stays in own.items() if not stays] if any(own.values()) else [folder]
     # A draft that is a ledger's second name is as young as the ledger.
-    killed = [*filter(is_old, (*(home.root / "temps").glob("*"), *home.parties.glob("party-*/.*.tmp")))]
+    killed = [*filter(is_old, (*(home.root / "temps").glob("*"), *home.parties.glob(f"{PARTY_PREFIX}*/{DRAFT}")))]
     for path in (home.root / "data" / DRAFTS).glob("*"):
         table = (DRAFTS, path.name)
         killed += [path] if table not in kept and (table in written or is_old(path)) else []

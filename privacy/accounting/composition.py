@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..events import REPLACE_ONE, PureDP
+from ..events import REPLACE_ONE, Event, PureDP
 from ..noise.stream import Floats
 from ..validation import check_delta_or_zero, check_epsilon
-from .losses import composed
-from .privacy_profiles import profiles
+from .accountant import PLDAccountant
 
 # Different epsilons with how many mechanisms have each.
 Groups: TypeAlias = list[tuple[float, int]]
@@ -60,8 +59,10 @@ def compose_pure(epsilons: Iterable[float], delta: float) -> float:
         return total
     groups = sorted(Counter(epsilons).items())
     if math.prod(count + 1 for _, count in groups) > EXACT_COMBINATIONS:
-        parts = [(profiles(PureDP(epsilon), REPLACE_ONE), count) for epsilon, count in groups]
-        return min(total, max((each.epsilon(delta) for each in composed(parts)), default=total))
+        accountant = PLDAccountant(REPLACE_ONE)
+        for epsilon, count in groups:
+            accountant.compose(Event(PureDP(epsilon), "record", REPLACE_ONE, ("model",)), count)
+        return min(total, accountant.epsilon(delta))
     losses, masses, error = _summed_losses(groups)
     return min(total, _smallest_epsilon(losses, masses, error + ROUNDING * total, delta))
 

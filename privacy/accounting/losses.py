@@ -99,9 +99,14 @@ class Losses:
         return self.first + len(self.masses) - 1
 
     @cached_property
+    def places(self) -> Floats:
+        """Of the masses."""
+        return np.arange(self.first, self.last + 1.0)
+
+    @cached_property
     def exact(self) -> Tilting:
         """Of all masses."""
-        return Tilting.of(np.arange(self.first, self.last + 1.0), self.masses)
+        return Tilting.of(self.places, self.masses)
 
     @cached_property
     def rough(self) -> Tilting:
@@ -112,7 +117,7 @@ class Losses:
         size, peak = len(self.masses), int(self.masses.argmax())
         near = np.arange(max(0, peak - ROUGH_POINTS // 2), min(size, peak + ROUGH_POINTS // 2))
         starts = np.union1d(np.arange(0, size, 1 + size // ROUGH_POINTS), near)
-        masses, moments = (np.add.reduceat(each, starts) for each in (self.masses, self.masses * self.exact.places))
+        masses, moments = (np.add.reduceat(each, starts) for each in (self.masses, self.masses * self.places))
         return Tilting.of(moments / np.maximum(masses, LEAST_DELTA), masses)
 
 
@@ -172,7 +177,7 @@ def _grid_interval(parts: Sequence[tuple[Pair, int]]) -> float:
 def _mean_square(profile: PrivacyProfile) -> float:
     interval = (profile.highest - profile.lowest) / COARSE_POINTS
     losses = connect_dots(profile, interval)
-    return _product(losses.masses, np.square(losses.exact.places)) * interval**2
+    return _product(losses.masses, np.square(losses.places)) * interval**2
 
 
 @dataclass(frozen=True)
