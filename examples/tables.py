@@ -28,7 +28,7 @@ from fate_dp.data_prep.lending_club.options import PrepOptions
 from fate_dp.data_prep.lending_club.preparation import divide
 from fate_dp.data_prep.lending_club.written import write
 from fate_dp.deploy.flow.client import FlowAddress
-from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, parties_folder, running_server, wide_console
+from fate_dp.pipelines.cli.console import TaskLines, add_arguments, parties_folder, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command
 from fate_dp.pipelines.jobs.party_ledgers import make_home
 from fate_dp.pipelines.jobs.ready import Parties, Tables
@@ -312,8 +312,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("jobs", nargs="*", metavar="JOB", help=f"{text} all unless given")
     text = "where default_credit of FATE's examples lies; made up unless given"
     command.add_argument("--data", type=Path, metavar="FOLDER", help=text)
-    add_flags(command, "flow")
-    add_home(command, "folder of the embedded server")
+    add_arguments(command, dict.fromkeys(("--flow", "--home")))
     return command
 
 

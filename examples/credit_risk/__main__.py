@@ -14,7 +14,7 @@ from typing import Any
 from examples.synthetic_loans import write_synthetic
 from fate_dp.data_prep.division import Shares
 from fate_dp.deploy.flow import home_command
-from fate_dp.pipelines.cli.console import TaskLines, add_flags, add_home, demo_server, running_server, wide_console
+from fate_dp.pipelines.cli.console import TaskLines, add_arguments, demo_server, running_server, wide_console
 from fate_dp.pipelines.cli.main import run_command
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -59,15 +59,14 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--trees", type=int, help=text)
     command.add_argument("--seeds", type=int, help="repetitions, each with new splits and samples (10)")
     command.add_argument("--seed", type=int, default=FIRST_SEED, help=f"the first; the others follow ({FIRST_SEED})")
-    add_flags(command, "over-sampling", "neighbours")
+    add_arguments(command, dict.fromkeys(("--over-sampling", "--neighbours")))
     command.add_argument("--shares", help="of the training rows, one per institution (25,25,50)")
     command.add_argument("--parties", type=_list, help="ids of the institutions, the guest first (9999,10000,9998)")
     command.add_argument("--epochs", type=int, help="rounds of HomoLR; FATE 2.2 cannot stop early (20)")
     command.add_argument("--alpha", type=float, help="strength of HomoLR's l2 penalty (1)")
     text = "send every seed of HomoLR through FATE-Flow, not the first one only"
     command.add_argument("--every-seed-on-flow", action="store_true", help=text)
-    add_home(command)
-    add_flags(command, "flow", "cold")
+    add_arguments(command, dict.fromkeys(("--home", "--flow", "--cold")))
     return command
 
 

@@ -6,15 +6,18 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .console import Commands, add_command, add_flags, add_home, parties_folder, running_server, wide_console
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from fate_dp.components.common.job_files import JobPlan
+from fate_dp.components.disclosure.tracing import Disclosure, Sight, trace
+from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES, LEAK, Change, advice, status, told
 
-    from fate_dp.components.common.job_files import JobPlan
-    from fate_dp.components.disclosure.tracing import Disclosure, Sight
+from ..report.guarantees import broken_promises
+from .console import parties_folder, running_server, wide_console
 
 SAID = {
     0: "No party can compute every true label or feature of another one.",
@@ -31,26 +34,7 @@ TABLE_WIDTH = 120
 TASKS_NAMED = 3
 
 
-def add_check(commands: Commands) -> None:
-    text = "say which party could learn what in a job, without running it"
-    epilog = "Exit status: 0 no leak, 1 a leak, a promise that would not hold or no job to check, 3 a task that cannot be judged."
-    command = add_command(commands, "check", text, check, epilog=epilog)
-    command.add_argument("job", metavar="JOB", help="a file with the job's DAG (pipeline.get_dag()), or a job's id")
-    text = "the verdict if label_flip followed a task: label_flip@TASK or label_flip@TASK:epsilon=NUMBER"
-    command.add_argument("--what-if", metavar="CHANGE", help=text)
-    text = "also say what a party may combine with earlier jobs on the same tables, by the ledgers in this home"
-    command.add_argument("--with-history", action="store_true", help=text)
-    command.add_argument("--all", action="store_true", help="also aggregates, and what nothing can be computed from")
-    add_home(command)
-    add_flags(command, "flow", "json")
-
-
 def check(options: argparse.Namespace) -> int:
-    from fate_dp.components.disclosure.tracing import trace
-    from fate_dp.components.disclosure.verdicts import LEAK, Change, status
-
-    from ..report.guarantees import broken_promises
-
     change = Change.parse(options.what_if) if options.what_if is not None else None
     plan = named_plan(options)
     disclosure = trace(plan if change is None else change.apply(plan))
@@ -88,8 +72,6 @@ def named_plan(options: argparse.Namespace) -> JobPlan:
 
 
 def document(disclosure: Disclosure) -> dict[str, Any]:
-    from fate_dp.components.disclosure.verdicts import status
-
     return {
         "status": status(disclosure),
         "leaks": [{"sentence": sentence, "instead": instead} for sentence, instead in leaks_of(disclosure)],
@@ -101,8 +83,6 @@ def document(disclosure: Disclosure) -> dict[str, Any]:
 
 def leaks_of(disclosure: Disclosure) -> list[tuple[str, str]]:
     """(who learns what, what to do about it) of every leak, each said once however many messages show it."""
-    from fate_dp.components.disclosure.verdicts import advice, told
-
     return list(dict.fromkeys((told(sight), advice(disclosure, sight)) for sight in disclosure.leaks))
 
 
@@ -117,11 +97,6 @@ def sight_document(sight: Sight, disclosure: Disclosure) -> dict[str, Any]:
 
 def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
     """Who receives what, equal tasks together, as a table on a wide terminal and as lines elsewhere; then the verdicts."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    from fate_dp.components.disclosure.verdicts import status
-
     rows = statements(disclosure, whole)
     if console.is_terminal and console.width >= TABLE_WIDTH:
         table = Table(title="Who learns what", show_lines=True)
@@ -148,8 +123,6 @@ def show(disclosure: Disclosure, console: Console, whole: bool = False) -> None:
 
 def statements(disclosure: Disclosure, whole: bool) -> list[tuple[tuple[str, ...], bool]]:
     """Cells under `HEADINGS`, and whether they tell of a leak; tasks of which the same is said share them."""
-    from fate_dp.components.disclosure.verdicts import DEGREES, FORM_NAMES
-
     found: dict[tuple[tuple[str, ...], bool], dict[str, None]] = {}
     for sight in disclosure.sights:
         if whole or sight.shown.learns in ("every", "some"):

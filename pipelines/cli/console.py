@@ -1,7 +1,7 @@
 """What several commands share: their flags, their console with its progress, and the server that they use.
 
-What a command needs beyond its flags is imported where it begins, here and in the modules of all commands: `fate-dp`
-and its help start without arrays, tables, a terminal's drawings or FATE.
+The flags of all commands are in commands.yaml. What a command needs is imported when it runs: `fate-dp` and its help
+start without arrays, tables, a terminal's drawings or FATE.
 """
 
 from __future__ import annotations
@@ -9,12 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from fractions import Fraction
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import yaml
+
 from fate_dp.deploy.flow import DEFAULT_HOME
+from fate_dp.privacy.declared import YamlReader
 from fate_dp.privacy.private_files import HOME_VARIABLE
 from fate_dp.privacy.validation import InvalidArgument
 
@@ -30,82 +36,52 @@ if TYPE_CHECKING:
 FLOW_VARIABLE = "FATE_DP_FLOW"
 USUAL_HOME = Path(DEFAULT_HOME)
 """What --home is unless given; the object itself says that it was not."""
-Commands = argparse._SubParsersAction
-"""Where commands are added, each with its own parser."""
-Run = Callable[[argparse.Namespace], "int | None"]
-"""What a command does with its flags; returns the exit status, None for success."""
 
 
-def add_command(
-    commands: Commands, name: str, text: str, run: Run | None = None, **more: Any
-) -> argparse.ArgumentParser:
-    """Add a command whose help is `text`; `more` are further settings of its parser."""
-    command = commands.add_parser(name, help=text, **{"description": sentence(text), **more})
-    if run is not None:
-        command.set_defaults(run=run)
-    return command
+@cache
+def declared() -> dict[str, Any]:
+    """What commands.yaml says: the arguments that several commands have, and the commands by their groups."""
+    return dict(yaml.load(Path(__file__).with_name("commands.yaml").read_text(encoding="utf-8"), YamlReader))
 
 
-def add_kinds(commands: Commands, name: str, text: str, title: str, metavar: str = "WHAT") -> Commands:
-    """Add a command that has commands of its own; returns where these are added."""
-    return add_command(commands, name, text).add_subparsers(title=title, metavar=metavar, required=True)
+def add_commands(commands: argparse._SubParsersAction, listed: Mapping[str, Any]) -> None:
+    """Add commands as commands.yaml has them, those that have kinds with theirs."""
+    for name, told in listed.items():
+        text, example = told["help"], f"Example: fate-dp {told['example']}" if "example" in told else ""
+        described = told.get("description", f"{text[0].upper()}{text[1:]}.")
+        epilog = f"{told.get('epilog', '')} {example}"
+        command = commands.add_parser(name, help=text, description=described, epilog=epilog)
+        add_arguments(command, told.get("arguments", {}))
+        if "kinds" in told:
+            metavar = told.get("metavar", "WHAT")
+            add_commands(command.add_subparsers(title=told["title"], metavar=metavar, required=True), told["kinds"])
+        else:
+            command.set_defaults(run=partial(run_declared, told["run"]), called=name)
 
 
-def sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def add_arguments(to: argparse._ActionsContainer, arguments: Mapping[str, Any]) -> None:
+    """Add arguments as commands.yaml has them to a parser or a group."""
+    # The environment is asked when a parser is made, not when this is loaded.
+    defaults = {"--home": USUAL_HOME, "--flow": os.environ.get(FLOW_VARIABLE)}
+    for name, settings in arguments.items():
+        if name == "either":
+            add_arguments(to.add_mutually_exclusive_group(required=True), settings)
+        elif settings is None:
+            shared = declared()["shared"][name]
+            add_arguments(to, {name: shared} if name.startswith("-") else shared)
+        else:
+            # Two words for the values of one flag come as a tuple.
+            plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+            read = {"type": TYPES[settings["type"]]} if "type" in settings else {}
+            fixed = {"default": defaults[name]} if name in defaults else {}
+            to.add_argument(name, **{**plain, **read, **fixed})
 
 
-def add_home(
-    command: argparse.ArgumentParser,
-    text: str = "folder of the embedded server and the parties",
-    default: Path = USUAL_HOME,
-) -> None:
-    command.add_argument("--home", type=Path, default=default, help=f"{text} ({default})")
-
-
-FLAGS: dict[str, dict[str, Any]] = {
-    "flow": {
-        "metavar": "HOST:PORT",
-        "help": f"use a FATE-Flow that already runs (${FLOW_VARIABLE}, else the embedded one)",
-    },
-    "cold": {
-        "action": "store_true",
-        "help": "from now on, start each task's processes anew instead of from the fork server; without it, warm again",
-    },
-    "json": {"action": "store_true", "help": "print JSON instead of a table"},
-    "party": {"default": "9999", "help": "party id (9999)"},
-    "id": {"default": "id", "help": "name of the column that the parties join on (id)"},
-    "label": {"help": "name of the label column, at the guest only"},
-    "population": {
-        "metavar": "NAME",
-        "help": "whom its ids name: equal ids of one population are one record (records, for all tables)",
-    },
-    "encoding": {"help": "the file's encoding; UTF-8, UTF-16 with its mark and GBK are detected"},
-    "delimiter": {"metavar": "CHARACTER", "help": "between values (detected)"},
-    "missing": {"metavar": "CODE,...", "help": "also read as missing, like blanks, NA, NULL and ?"},
-    **{
-        name: {"metavar": f"COLUMN={form}", "action": "append", "help": text}
-        for name, (form, text) in {
-            "categories": ("A,B,...", "texts of a column; each becomes its number in this order, from 0"),
-            "special": ("CODE,...", "numbers that are codes, such as income=-999,-1; each gets a bin of its own"),
-            "range": ("LOW:HIGH", "public limits of a column, such as age=18:100, not taken from its values"),
-            "unit": ("UNIT", "unit of a column, for human readers"),
-        }.items()
-    },
-    "over-sampling": {"help": "smotenc, smotenc_parents, smote or none (smotenc)"},
-    "neighbours": {"type": int, "help": "nearest loans that a synthetic one may be drawn towards (5)"},
-}
-"""Flags of several commands."""
-
-
-TABLE_FLAGS = ("id", "encoding", "delimiter", "missing", "categories", "special", "range", "unit")
-
-
-def add_flags(command: argparse.ArgumentParser, *names: str) -> None:
-    for name in names:
-        command.add_argument(f"--{name}", **FLAGS[name])
-    if "flow" in names:
-        command.set_defaults(flow=os.environ.get(FLOW_VARIABLE))
+def run_declared(where: str, options: argparse.Namespace) -> int | None:
+    """Run the function ``MODULE.FUNCTION`` of this folder; the help, and other commands, do without its module."""
+    module, _, function = where.partition(".")
+    status: int | None = getattr(import_module(f".{module}", __package__), function)(options)
+    return status
 
 
 def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
@@ -115,7 +91,7 @@ def given(options: argparse.Namespace, kind: type) -> dict[str, Any]:
 
 
 def table_meta(options: argparse.Namespace, label: str | None = None, label_type: str | None = None) -> TableMeta:
-    """How a table in a CSV file is read, and what is known of it: what `TABLE_FLAGS` were given."""
+    """How a table in a CSV file is read, and what is known of it: as its flags say."""
     from ..jobs.csv_files import TableMeta
 
     facts = table_facts(options)
@@ -153,6 +129,18 @@ def _by_column(flag: str, given: list[str] | None, form: str, read: Callable[[st
 
 def texts(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(","))
+
+
+def share(text: str) -> float:
+    """A number as people write shares: 0.5 or 2/3."""
+    try:
+        return float(Fraction(text.replace(" ", "")))
+    except (ValueError, ZeroDivisionError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction such as 0.5 or 2/3") from error
+
+
+TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "path": Path, "texts": texts, "share": share}
+"""How the texts of arguments are read, by the names in commands.yaml."""
 
 
 def _numbers(text: str, separator: str = ",") -> tuple[float, ...]:

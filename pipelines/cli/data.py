@@ -4,56 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jobs.text_tables import TextTable, print_table, print_text, table_of_cells
-from .console import (
-    Commands,
-    TaskLines,
-    add_command,
-    add_flags,
-    add_home,
-    add_kinds,
-    given,
-    running_server,
-    texts,
-    wide_console,
-)
+from .console import TaskLines, given, running_server, wide_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 COUNTS = {"loans": "rows", "columns": "columns"}
-
-
-def add_prep(commands: Commands) -> None:
-    text = "prepare a raw data file for training: clean, hold out test rows, divide between parties, over-sample"
-    kinds = add_kinds(commands, "prep", text, "what to prepare")
-    text = "prepare Lending Club's public loan file (74 columns, 2007-2015)"
-    command = add_command(kinds, "lending-club", text, prepare)
-    command.add_argument("--csv", type=Path, required=True, help="the raw file, gzip or not, in any public edition")
-    command.add_argument("--out", type=Path, required=True, help="folder to write; an earlier preparation is replaced")
-    command.add_argument("--seed", type=int, help="seed of every random step (2024)")
-    command.add_argument("--test-share", type=float, help="share of the loans held out for testing (0.3)")
-    command.add_argument("--parties", type=texts, metavar="ID,ID", help="party ids, the guest first (9999,10000,9998)")
-    command.add_argument("--shares", metavar="N,N", help="each party's share of the training loans (25,25,50)")
-    command.add_argument("--skew", help="what the parties differ in: none, label or state (none)")
-    command.add_argument("--concentration", type=float, help="concentration of the skew; small is very skewed (1)")
-    add_flags(command, "over-sampling", "neighbours")
-    command.add_argument("--most-missing", type=_share, help="columns that miss more than this share are dropped (1/3)")
-    command.add_argument("--units", help="raw, or public: clamped, centred and scaled by public constants (raw)")
-    command.add_argument("--split", help="horizontal: parties hold loans, or vertical: columns (horizontal)")
-    text = "vertical: columns of a party, once per party (application at the guest, credit file at the host)"
-    command.add_argument("--columns", type=texts, action="append", metavar="NAME,NAME", help=text)
-    text = "upload all tables of a prepared folder, once its hashes are checked"
-    command = add_command(commands, "upload-prepared", text, upload)
-    command.add_argument("folder", type=Path, metavar="DIR", help="folder that `fate-dp prep` wrote")
-    command.add_argument("--namespace", default="lending_club", help="namespace of the tables (lending_club)")
-    add_flags(command, "flow")
-    add_home(command, "folder of the embedded server")
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -87,14 +47,6 @@ def upload(options: argparse.Namespace) -> None:
         names = upload_prepared(address, options.folder, options.namespace, lines.task, home, lines.sentence)
     for path, name in names.items():
         console.print(f"{path} is now {options.namespace}/{name}", markup=False, highlight=False)
-
-
-def _share(text: str) -> float:
-    """A number as people write shares: 0.5 or 2/3."""
-    try:
-        return float(Fraction(text.replace(" ", "")))
-    except (ValueError, ZeroDivisionError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction such as 0.5 or 2/3") from error
 
 
 class ShareBar:

@@ -1,4 +1,4 @@
-"""The ``fate-dp plan`` command: its flags, and from them to a printed plan."""
+"""The ``fate-dp plan`` command: from flags to a printed plan."""
 
 from __future__ import annotations
 
@@ -6,120 +6,29 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from fate_dp.components.common.parameters import number
-from fate_dp.privacy.events import RELATIONS
-from fate_dp.privacy.validation import DEFAULT_DELTA
 
+from ..jobs.party_ledgers import label_budget
+from ..jobs.plan import (
+    MAX_MESSAGES,
+    LabelPlan,
+    LabelPlanRequest,
+    TrainingPlan,
+    TrainingPlanRequest,
+    check_whole,
+    plan_labels,
+    plan_training,
+)
 from ..jobs.text_tables import TextTable, json_able, print_table, print_text, rounded_down, rounded_up, table_of_cells
-from .console import Commands, Run, add_command, add_home, add_kinds, given, parties_folder, wide_console
-from .try_model import add_card_flags, plan_card, print_card_plan
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..jobs.plan import LabelPlan, TrainingPlan
-
-
-def add_plan(commands: Commands) -> None:
-    text = "answer 'what noise, what accuracy loss, how many runs' before anything is spent"
-    kinds = add_kinds(commands, "plan", text, "what to plan")
-
-    def add(name: str, text: str, run: Run, add_flags: Callable[[argparse.ArgumentParser], None]) -> None:
-        command = add_command(kinds, name, text, run)
-        command.add_argument("--json", action="store_true", help="print JSON instead of tables")
-        add_flags(command)
-
-    add("labels", "flip labels: probabilities, information loss, releases that fit the cap", labels, _add_labels)
-    add("training", "train with noise in three trust models: local, shuffle, secure_sum", training, _add_training)
-    text = "a training of dp_homo_nn: what each trust model costs and how noisy it is"
-    add("homo-nn", text, homo_nn, _add_homo_nn)
-    text = "a training of dp_homo_gbdt: what it costs in two trust models and how noisy leaves are"
-    add("homo-gbdt", text, homo_gbdt, _add_homo_gbdt)
-    text = "a training of dp_hetero_lr over a line between two sites: bytes, delays, seconds of waiting"
-    add("hetero-lr", text, hetero_lr, add_link_flags)
-    for name, text in (("scorecard", "a training of dp_scorecard"), ("binning", "counts by bin of dp_binning")):
-        add(name, f"{text}: noise of a bin, errors of WOE and points", card, partial(add_card_flags, kind=name))
-
-
-def _add_target(command: argparse.ArgumentParser) -> None:
-    target = command.add_mutually_exclusive_group(required=True)
-    target.add_argument("--epsilon", type=float, help="target in nats: how much noise does it need?")
-    target.add_argument("--noise-multiplier", type=float, help="sigma over the clip: which epsilon does it give?")
-    command.add_argument("--delta", type=float, help=f"delta of the guarantee ({DEFAULT_DELTA:g})")
-
-
-def _add_labels(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--records", type=int, required=True, help="number of labels")
-    command.add_argument("--epsilon", type=float, required=True, help="nats per label")
-    command.add_argument("--classes", type=int, help="label values that may occur (2)")
-    command.add_argument("--cap", type=float, help="total epsilon that the source may spend (the policy's default)")
-    text = "take cap and spending of this declared label source"
-    command.add_argument("--source", metavar="NAMESPACE/NAME/COLUMN", help=text)
-    command.add_argument("--party", default="9999", help="with --source: whose it is (9999)")
-    add_home(command, "with --source: folder of the server and the parties")
-    text = "features of all parties together: are flips or noise on sums of labels better?"
-    command.add_argument("--columns", type=int, help=text)
-    command.add_argument("--models", type=int, help="trainings on these labels, each with noise of its own (1)")
-    command.add_argument("--delta", type=float, help=f"delta of noise on sums; flips need none ({DEFAULT_DELTA:g})")
-    command.add_argument("--prior", type=float, help="public guess of the share of the class of interest (1/classes)")
-
-
-def _add_training(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--records", type=int, required=True, help="records of all clients together")
-    command.add_argument("--clients", type=int, required=True, help="clients of equal size")
-    command.add_argument("--rounds", type=int, required=True, help="noisy updates in one run")
-    sampling = command.add_mutually_exclusive_group(required=True)
-    sampling.add_argument("--sampling-probability", type=float, help="chance that each record takes part in a round")
-    sampling.add_argument("--batch-size", type=int, help="the same as an expected number of records, over all clients")
-    _add_target(command)
-    command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (1)")
-    command.add_argument("--dimension", type=int, help="coordinates of an update, for the ratio of noise to signal")
-    command.add_argument("--relation", choices=RELATIONS, help="for target and budget (add_or_remove)")
-    command.add_argument("--max-dropouts", type=int, help="clients that may collude or drop out (1)")
-    command.add_argument("--cap-epsilon", type=float, help="budget of the dataset: how many runs does it hold?")
-    command.add_argument("--epsilon0", type=float, help="epsilon of a pure local randomiser, for comparison (1)")
-
-
-def _add_homo_nn(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--clients", type=int, required=True, help="parties with data, of equal size")
-    command.add_argument("--records", type=int, required=True, help="records of all parties together")
-    command.add_argument("--batch-size", type=float, help="expected records of a round, over all parties (all records)")
-    command.add_argument("--rounds", type=int, help="noisy updates (50)")
-    _add_target(command)
-    text = "epsilon of one message with aggregation shuffle (what --epsilon allows, or 1)"
-    command.add_argument("--epsilon0", type=float, help=text)
-    command.add_argument("--relation", choices=RELATIONS, help="for the target (add_or_remove; shuffle: replace_one)")
-    command.add_argument("--model", default="logistic_regression", help="name of the model (logistic_regression)")
-    command.add_argument("--model-params", metavar="JSON", help="its parameters, for example '{\"hidden\": [32]}'")
-    command.add_argument("--features", type=int, help="features of a record, to count the model's parameters")
-    command.add_argument("--classes", type=int, help="number of classes (2)")
-    command.add_argument("--dimension", type=int, help="parameters of the model, instead of --model and --features")
-    command.add_argument("--clip", type=float, help="largest l2 norm of one contribution (by features and noise)")
-    command.add_argument("--privacy", help="record or client (record)")
-    command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
-    command.add_argument("--local-steps", type=int, help="steps of a party in a round (1)")
-    command.add_argument("--local-learning-rate", type=float, help="learning rate of these steps")
-
-
-def _add_homo_gbdt(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--clients", type=int, required=True, help="parties with data")
-    command.add_argument("--records", type=int, required=True, help="records of all parties together")
-    command.add_argument("--trees", type=int, help="trees of all rounds together (160)")
-    command.add_argument("--rounds", type=int, help="noisy releases (8)")
-    command.add_argument("--depth", type=int, help="levels of splits of a tree (6)")
-    _add_target(command)
-    command.add_argument("--relation", choices=RELATIONS, help="for the target (add_or_remove)")
-    command.add_argument("--max-dropouts", type=int, help="parties that may drop out or collude (1)")
-    command.add_argument("--trainings", type=int, default=1, help="runs with noise of their own, such as folds (1)")
+from .console import given, parties_folder, wide_console
+from .try_model import plan_card, print_card_plan
 
 
 def labels(options: argparse.Namespace) -> None:
-    from ..jobs.party_ledgers import label_budget
-    from ..jobs.plan import LabelPlanRequest, plan_labels
-
     asked = given(options, LabelPlanRequest)
     if options.source is not None:
         cap, spent = label_budget(parties_folder(options), options.party, options.source)
@@ -130,8 +39,6 @@ def labels(options: argparse.Namespace) -> None:
 
 
 def training(options: argparse.Namespace) -> None:
-    from ..jobs.plan import TrainingPlanRequest, check_whole, plan_training
-
     asked = given(options, TrainingPlanRequest)
     if options.batch_size is not None:
         check_whole("records", options.records, 1)
@@ -151,7 +58,6 @@ def homo_nn(options: argparse.Namespace) -> None:
 def homo_gbdt(options: argparse.Namespace) -> None:
     from fate_dp.components.dp_homo_gbdt.settings import TrainSettings, given_settings
 
-    from ..jobs.plan import check_whole
     from .plan_horizontal import plan_homo_gbdt, show_trees
 
     settings = given_settings(given(options, TrainSettings))
@@ -229,8 +135,6 @@ def epsilon_table(plan: TrainingPlan) -> TextTable:
 
 
 def shuffled_table(plan: TrainingPlan) -> TextTable:
-    from ..jobs.plan import MAX_MESSAGES
-
     return table_of_cells(
         {
             "messages": f"one per {line.sender}",
@@ -346,8 +250,6 @@ def _runs_text(runs: int | None, most_runs: int) -> str:
 
 # What a line between guest and host costs a training, before one is bought or booked.
 
-EPOCHS, KEY_LENGTH = 30, 2048
-
 
 @dataclass(frozen=True)
 class LinkRequest:
@@ -356,8 +258,8 @@ class LinkRequest:
     rows: int
     guest_columns: int
     host_columns: int
-    epochs: int = EPOCHS
-    key_length: int = KEY_LENGTH
+    epochs: int = 30
+    key_length: int = 2048
     flipback: bool = False
     delay: float = 50.0
     rate: float = 100.0
@@ -378,17 +280,6 @@ class LinkPlan:
     bytes: int
     delays: int
     seconds: float
-
-
-def add_link_flags(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--rows", type=int, required=True, help="joined records")
-    command.add_argument("--guest-columns", type=int, required=True, help="features of the guest")
-    command.add_argument("--host-columns", type=int, required=True, help="features of the host")
-    command.add_argument("--epochs", type=int, help=f"epochs ({EPOCHS})")
-    command.add_argument("--key-length", type=int, help=f"bits of the Paillier keys ({KEY_LENGTH})")
-    command.add_argument("--flipback", action="store_true", default=None, help="with the default rounds of flipback")
-    command.add_argument("--delay", type=float, help="milliseconds from site to site, each way (50)")
-    command.add_argument("--rate", type=float, help="Mbit/s (100)")
 
 
 def plan_link(request: LinkRequest) -> LinkPlan:

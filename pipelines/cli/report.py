@@ -6,42 +6,29 @@ import argparse
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fate_dp.attacks.of_views import Finding, Truth, fitting, read_truth
+from fate_dp.attacks.recorded_view import read_view, views_of
+from fate_dp.privacy.ledger.policy import load_policy
+from fate_dp.privacy.private_files import POLICY_FILE, party_folder, party_ids
 from fate_dp.privacy.validation import InvalidArgument
 
+from ..jobs.job_plans import JOB_ID
 from ..jobs.text_tables import json_able, print_table
-from .console import Commands, add_command, add_flags, add_home, parties_folder, running_server, wide_console
-
-if TYPE_CHECKING:
-    from fate_dp.attacks.of_views import Finding, Truth
-
-    from ..report.attack_page import Attacked
-    from ..report.job_facts import JobReport
+from ..report.attack_page import BOUNDS, Attacked, counted, finding_table, view_table, write_attack_page
+from ..report.job_documents import merged, read_report
+from ..report.job_facts import JobReport, ReportRequest, gather
+from ..report.job_page import write_report
+from .console import parties_folder, running_server, wide_console
 
 OUT = Path("out/report")
 MERGED = "merged"
 SWITCH = "record_views in the policy.yaml of the party whose view is wanted"
 
 
-def add_report(commands: Commands) -> None:
-    text = "write what each party learned in an ended job, and at what epsilon, as far as one party may know"
-    epilog = "A report belongs to its party: it holds that party's figures and ledger. --merge is for an auditor whom all trust."
-    command = add_command(commands, "report", text, report, epilog=epilog)
-    command.add_argument("job", metavar="JOB_ID", nargs="?", help="the job's id in FATE-Flow")
-    command.add_argument("--party", metavar="ID", help="whose report it is (the guest's)")
-    text = "join the JSON files of several parties' reports of one job"
-    command.add_argument("--merge", metavar="JSON", nargs="+", type=Path, help=text)
-    command.add_argument("--out", metavar="FOLDER", type=Path, help=f"where the files go ({OUT}/JOB_ID)")
-    add_home(command)
-    add_flags(command, "flow")
-
-
 def report(options: argparse.Namespace) -> None:
     """Write the page and the JSON, both or none."""
-    from ..report.job_documents import merged, read_report
-    from ..report.job_page import write_report
-
     if (options.job is None) == (options.merge is None):
         raise InvalidArgument("Name either a JOB_ID, or with --merge the JSON files of reports of one job.")
     if options.merge is not None and options.party is not None:
@@ -55,38 +42,13 @@ def report(options: argparse.Namespace) -> None:
 
 
 def own_report(options: argparse.Namespace) -> JobReport:
-    from ..jobs.job_plans import JOB_ID
-    from ..report.job_facts import ReportRequest, gather
-
     if not JOB_ID.fullmatch(options.job):
         raise InvalidArgument.of("JOB_ID", options.job, "the id of a job, of twelve digits or more")
     address, home = running_server(options)
     return gather(ReportRequest(address, options.job, parties_folder(options), options.party, home))
 
 
-def add_attack(commands: Commands) -> None:
-    text = "attack what a party received in a job that its recorder kept"
-    epilog = f"{SWITCH} switches the recorder on. Without VIEW_OR_JOB, all views are listed."
-    command = add_command(commands, "attack", text, attack, epilog=epilog)
-    command.add_argument(
-        "view", metavar="VIEW_OR_JOB", nargs="?", help="a file of a view, or a job's id: all its views"
-    )
-    command.add_argument("--attack", metavar="NAME", help="this attack alone (all that can read the view)")
-    command.add_argument("--party", metavar="ID", help="views of this party alone")
-    text = "a CSV file of the true records, to measure how much an attack reads right"
-    command.add_argument("--truth", metavar="CSV", type=Path, help=text)
-    text = "write a page to this file, with a picture of how each attack decided, instead of printing tables"
-    command.add_argument("--html", metavar="FILE", type=Path, help=text)
-    add_home(command)
-    add_flags(command, "flow", "id", "label", "json")
-
-
 def attack(options: argparse.Namespace) -> None:
-    from fate_dp.attacks.of_views import read_truth
-    from fate_dp.attacks.recorded_view import read_view
-
-    from ..report.attack_page import Attacked, write_attack_page
-
     if options.truth is not None and options.label is None:
         raise InvalidArgument("--truth needs --label, the name of its column with the labels.")
     truth = None if options.truth is None else read_truth(options.truth, options.id, options.label)
@@ -107,10 +69,6 @@ def attack(options: argparse.Namespace) -> None:
 
 def named_views(options: argparse.Namespace) -> list[Path]:
     """Files of the views that the command names; raises InvalidArgument where there is none, and says why."""
-    from fate_dp.attacks.recorded_view import views_of
-
-    from ..jobs.job_plans import JOB_ID
-
     named = options.view
     if named is not None and (Path(named).exists() or not JOB_ID.fullmatch(named)):
         return [Path(named)]
@@ -122,9 +80,6 @@ def named_views(options: argparse.Namespace) -> list[Path]:
 
 
 def why_no_view(folder: Path, job: str | None, party: str | None) -> str:
-    from fate_dp.privacy.ledger.policy import load_policy
-    from fate_dp.privacy.private_files import POLICY_FILE, party_folder, party_ids
-
     ids = party_ids(folder) if party is None else [party]
     on = [each for each in ids if load_policy(party_folder(folder, each) / POLICY_FILE).record_views]
     wanted = "no view" if job is None else f"no view of the job {job}"
@@ -135,11 +90,6 @@ def why_no_view(folder: Path, job: str | None, party: str | None) -> str:
 
 def attacked(path: Path, name: str | None, truth: Truth | None) -> Attacked:
     """A view with the findings of all attacks that read it, or of the named one."""
-    from fate_dp.attacks.of_views import fitting
-    from fate_dp.attacks.recorded_view import read_view
-
-    from ..report.attack_page import Attacked
-
     view = read_view(path)
     try:
         attacks = fitting(view, name)
@@ -155,8 +105,6 @@ def attacked(path: Path, name: str | None, truth: Truth | None) -> Attacked:
 
 
 def show(found: list[Attacked], as_json: bool) -> None:
-    from ..report.attack_page import BOUNDS, finding_table, view_table
-
     if as_json:
         print(json.dumps(json_able([document(each) for each in found]), indent=2))
         return
@@ -173,8 +121,6 @@ def show(found: list[Attacked], as_json: bool) -> None:
 
 
 def document(attacked: Attacked) -> dict[str, Any]:
-    from ..report.attack_page import counted
-
     task = attacked.view.task
     known = {name: getattr(task, name) for name in ("job", "name", "component", "stage", "role", "party")}
     messages, kept = counted(attacked.view)

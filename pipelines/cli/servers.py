@@ -1,4 +1,4 @@
-"""The operator's commands ``fate-dp doctor``, ``provider``, ``backup`` and ``board``."""
+"""The commands of whoever runs a server: ``fate-dp up`` to ``down``, ``demo``, ``doctor``, ``provider``, ``backup``, ``board``."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fate_dp.deploy.flow import DEFAULT_HOME, home_command
+from fate_dp.deploy.flow import home_command
 
-from .console import (
-    USUAL_HOME,
-    Commands,
-    Run,
-    add_command,
-    add_flags,
-    add_home,
-    add_kinds,
-    parties_folder,
-    sentence,
-    wide_console,
-)
+from .console import TaskLines, demo_server, parties_folder, show_demo, wide_console
 
 if TYPE_CHECKING:
     from fate_dp.deploy.backup import Backup
@@ -31,23 +20,66 @@ if TYPE_CHECKING:
     from fate_dp.deploy.flow.client import FlowAddress
 
 COLOURS = {"ok": "green", "warning": "yellow", "not seen": "yellow", "problem": "bold red"}
-PROVIDER_FILE = Path("fate-dp-provider.json")
 DESCRIPTIONS = Path(__file__).parents[1] / "clients"
 NOT_CURRENT = 3
 
 
-def add_doctor(commands: Commands) -> None:
-    text = "check the installation, the parties' folders, FATE-Flow and peers, and say what to do"
-    description = f"{sentence(text)} Exit status 1 if there is a problem."
-    epilog = "Run it as the user who runs FATE-Flow. It changes nothing."
-    command = add_command(commands, "doctor", text, doctor, description=description, epilog=epilog)
-    text = f"({DEFAULT_HOME}, or $FATE_DP_HOME or ~/.fate-dp if there is none)"
-    text = f"folder of the embedded server and the parties {text}"
-    command.add_argument("--home", type=Path, default=USUAL_HOME, help=text)
-    add_flags(command, "flow")
-    text = "FATE-Flow of another party"
-    command.add_argument("--peer", metavar="HOST:PORT", nargs="+", action="extend", default=[], help=text)
-    add_flags(command, "json")
+def up(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.flow import server
+
+    address = server.up(
+        options.home, options.port, progress=lambda sentence: print(sentence, flush=True), cold=options.cold
+    )
+    print(f"FATE-Flow: http://{address}  (stop it with `{home_command('down', options.home)}`)")
+
+
+def status(options: argparse.Namespace) -> int:
+    from fate_dp.deploy.flow import server
+    from fate_dp.deploy.flow.home import open_home
+    from fate_dp.deploy.flow.unfinished import cores_in_use, settings_of, unfinished_jobs
+    from fate_dp.deploy.warm_start import control
+
+    found = server.status(options.home)
+    where = f" at {found.address}" if found.address else ""
+    print(f"FATE-Flow of {options.home.resolve()}: {found.state}{where}" + (f", pid {found.pid}" if found.pid else ""))
+    if found.state == "running" and found.address:
+        print(control.look(open_home(options.home).warm).sentence())
+        try:
+            jobs = unfinished_jobs(found.address)
+            print(*jobs or ["No job is unfinished."], cores_in_use(jobs, settings_of(found.address)), sep="\n")
+        except server.FlowServerError as refusal:
+            print(refusal)
+    return 0 if found.state == "running" else 3
+
+
+def stop(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.flow.unfinished import stop_job
+
+    from ..jobs.flow import resolve_flow
+
+    stop_job(resolve_flow(options.flow, options.home), options.job)
+    print(f"Job {options.job} is stopped.")
+
+
+def down(options: argparse.Namespace) -> None:
+    from fate_dp.deploy.flow import server
+
+    print("FATE-Flow is stopped." if server.down(options.home) else "No FATE-Flow of this home was running.")
+
+
+def demo(options: argparse.Namespace) -> None:
+    from ..demo.run import Site
+
+    def find_sites(lines: TaskLines) -> tuple[Site, Site]:
+        address, flow_home = demo_server(options, lines)
+        site = Site(address, parties_folder(options), flow_home)
+        return site, site
+
+    show_demo(find_sites, options.out)
+    if not options.flow:
+        print(
+            f"FATE-Flow keeps running so that the next job starts at once; `{home_command('down', options.home)}` stops it."
+        )
 
 
 def doctor(options: argparse.Namespace) -> int:
@@ -57,7 +89,7 @@ def doctor(options: argparse.Namespace) -> int:
     from ..jobs.flow import parse_address
 
     flow = parse_address(options.flow) if options.flow else None
-    peers = tuple(parse_address(text, "--peer") for text in options.peer)
+    peers = tuple(parse_address(text, "--peer") for text in options.peer or ())
     results = findings(look(options.home.expanduser().absolute(), flow, peers))
     if options.json:
         print(json.dumps({"sound": not has_problem(results), "findings": [asdict(each) for each in results]}, indent=2))
@@ -83,36 +115,14 @@ def print_findings(results: Sequence[Finding]) -> None:
     console.print(", ".join(f"{number} {state}" for state, number in counted.items() if number), markup=False)
 
 
-def add_provider(commands: Commands) -> None:
-    text = "register an environment with FATE-DP at a FATE-Flow that runs in another one"
-    kinds = add_kinds(commands, "provider", text, "what to do")
-
-    def add(name: str, text: str, run: Run) -> argparse.ArgumentParser:
-        command = add_command(kinds, name, text, run)
-        add_home(command, "folder of the embedded server")
-        add_flags(command, "flow")
-        return command
-
-    command = add("register", "check an environment, write its JSON, and register it", register)
-    text = "the environment's interpreter (the one that runs this command)"
-    command.add_argument("--python", default=sys.executable, metavar="FILE", help=text)
-    command.add_argument("--version", metavar="dpVERSION", help="its version (dp and the version of FATE-DP there)")
-    text = "folder in front of its tasks' module path (FATE-DP's, which lets them start warm)"
-    command.add_argument("--path", metavar="FOLDER", help=text)
-    text = "start its tasks as FATE-Flow starts them; see also up"
-    command.add_argument("--cold", action="store_true", help=text)
-    command.add_argument("--out", type=Path, default=PROVIDER_FILE, help=f"the JSON file to write ({PROVIDER_FILE})")
-    add("list", "show the providers of FATE's components and where they are", list_providers)
-    command = add("remove", "make FATE-Flow forget a provider; jobs that run in it must have ended", remove)
-    command.add_argument("version", metavar="dpVERSION", help="its version, for example dp0.2.0")
-
-
 def register(options: argparse.Namespace) -> None:
     from fate_dp.deploy.provider import registration
     from fate_dp.privacy.private_files import atomic_write
 
     address = _address(options)
-    prepared = registration.prepare(address, options.python, options.version, options.path, options.cold)
+    prepared = registration.prepare(
+        address, options.python or sys.executable, options.version, options.path, options.cold
+    )
     atomic_write(options.out, json.dumps(prepared.request(), indent=2) + "\n")
     registration.register(address, prepared)
     print(f"Registered {prepared.name} at {address}, with {', '.join(prepared.components)} ({options.out}).")
@@ -156,13 +166,6 @@ def _address(options: argparse.Namespace) -> FlowAddress:
     return parse_address(options.flow) if options.flow else resolve_flow(None, options.home)
 
 
-def add_backup(commands: Commands) -> None:
-    text = "copy the key, the ledger and the policy of every party on this machine, while jobs run"
-    command = add_command(commands, "backup", text, backup)
-    command.add_argument("folder", type=Path, help="where the copies go, each in a new folder party-ID-noNUMBER-TIME")
-    add_home(command, "folder of the server and the parties")
-
-
 def backup(options: argparse.Namespace) -> None:
     from fate_dp.deploy.backup import back_up
 
@@ -170,19 +173,6 @@ def backup(options: argparse.Namespace) -> None:
         print(f"Party {done.party_id}: {', '.join(done.files)} in {done.folder}.", flush=True)
 
     back_up(parties_folder(options), options.folder, done=tell)
-
-
-def add_identity(commands: Commands) -> None:
-    text = "show the public key that other operators pin for this party; the first call makes it"
-    command = add_command(commands, "identity", text, identity)
-    add_home(command)
-    add_flags(command, "party")
-    command = add_command(commands, "peers", "show, pin or forget the identities of other parties' operators", peers)
-    text = "another party's public key, once its operator has confirmed it over another channel"
-    command.add_argument("--pin", nargs=2, metavar=("PARTY_ID", "KEY"), help=text)
-    command.add_argument("--forget", metavar="PARTY_ID", help="remove a pin")
-    add_home(command)
-    add_flags(command, "party")
 
 
 def identity(options: argparse.Namespace) -> None:
@@ -206,16 +196,6 @@ def peers(options: argparse.Namespace) -> None:
         print(f"Party {number} is pinned: {key}, fingerprint {fingerprint(key)}")
 
 
-def add_clean(commands: Commands) -> None:
-    text = "show, or delete, what ended jobs left: logs, folders, tables of tasks, drafts"
-    epilog = "Keys, ledgers, policies, models, uploaded tables and unfinished jobs stay."
-    command = add_command(commands, "clean", text, clean, epilog=epilog)
-    text = "age (30), by job numbers and their order, since clocks can be reset; 0: all, if nothing runs"
-    command.add_argument("--older-than", metavar="DAYS", type=float, default=30.0, help=text)
-    command.add_argument("--delete", action="store_true", help="delete it; without it, only show it")
-    add_home(command)
-
-
 def clean(options: argparse.Namespace) -> None:
     from fate_dp.deploy.flow.cleaning import clean_home
     from fate_dp.deploy.flow.home import open_home
@@ -232,22 +212,6 @@ def clean(options: argparse.Namespace) -> None:
     ]
     print_table(wide_console(), "Left by ended jobs", table_of_cells(cells))
     print("All of it is deleted." if options.delete else "Nothing was deleted; --delete does it.")
-
-
-def add_board(commands: Commands) -> None:
-    kinds = add_kinds(commands, "board", "make FATE-Board draw jobs with our components, or start one", "what to do")
-    command = add_command(kinds, "install", "install the component descriptions into the board's dag/ folder", install)
-    command.add_argument("dag", metavar="DAG_FOLDER", type=Path, help="dag/ in the working directory of FATE-Board")
-    command.add_argument("--check", action="store_true", help="only compare; exit status 3 unless all are current")
-    text = "start a FATE-Board of your own for a FATE-Flow, on loopback, with a login and all descriptions"
-    command = add_command(kinds, "start", text, start_board)
-    command.add_argument("board", metavar="BOARD", type=Path, help="its jar, its unpacked release, or its built source")
-    command.add_argument("--port", type=int, help="its port (that of last time, else 8080, else a free one)")
-    command.add_argument("--user", default="admin", help="who may sign in (admin)")
-    add_flags(command, "flow")
-    add_home(command, "folder of the embedded server; the board works in board/ there")
-    command = add_command(kinds, "stop", "stop the board that `board start` started, nothing else", stop_board)
-    add_home(command, "folder of the embedded server")
 
 
 def start_board(options: argparse.Namespace) -> None:

@@ -6,22 +6,15 @@ import argparse
 import runpy
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import Commands, TaskLines, add_command, add_flags, add_home, add_kinds, given, table_facts, wide_console
+from .console import TaskLines, given, table_facts, wide_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..jobs.scorecard_plan import CardPlan
 
-MODELS = {
-    "scorecard": "a private scorecard: bins, points, PMML, a page, and what it is worth on held-out rows",
-    "lr": "logistic regression on flipped labels",
-    "trees": "FATE's SecureBoost on flipped labels",
-}
-EXAMPLE = "Example: fate-dp try scorecard bank.csv shop.csv --id customer=客户号 --label default --epsilon 1"
 TOLD = (
     "Noise is a standard deviation in records, in one bin. Errors are standard errors in a bin of average size, of which "
     "{:.0%} have the label 1, by noise alone and before a ridge draws weights to 0; clear from is the number of records from "
@@ -29,39 +22,13 @@ TOLD = (
 )
 
 
-def add_try(commands: Commands) -> None:
-    kinds = add_kinds(
-        commands, "try", "a first private model of two CSV files in one command", "what to train", "MODEL"
-    )
-    for name, text in MODELS.items():
-        command = add_command(kinds, name, text, partial(try_model, name), epilog=EXAMPLE)
-        command.add_argument("guest", metavar="GUEST.csv", type=Path, help="the file with the label")
-        command.add_argument("host", metavar="HOST.csv", type=Path, help="the other party's file")
-        command.add_argument("--id", required=True, metavar="A=B", help="their id columns; A if both have this name")
-        command.add_argument("--label", required=True, help="column of GUEST.csv: 1 for the event, else 0")
-        command.add_argument("--epsilon", type=float, required=True, help="in nats, for everything together")
-        if name == "scorecard":
-            text = "YAML of rules, {guest: {column: rule}, host: ...}; private quantiles unless given"
-            command.add_argument("--bins", type=Path, help=text)
-            command.add_argument("--delta", type=float, help="delta of the noise (1e-06)")
-            command.add_argument(
-                "--folds", dest="most_folds", type=int, help="most folds; 0 holds out a fifth of the rows (5)"
-            )
-            command.add_argument("--hide-host-names", action="store_true", help="call the host's columns x0, x1, ...")
-        add_flags(command, "missing", "categories", "special", "range")
-        command.add_argument("--out", type=Path, default=Path("out/try"), help="where results go (out/try)")
-        command.add_argument("--dry-run", action="store_true", help="print cost and noise, and do nothing")
-        command.add_argument("--write", metavar="JOB.py", type=Path, help="write the job, to edit, and do not run it")
-        add_home(command)
-
-
-def try_model(model: str, options: argparse.Namespace) -> None:
+def try_model(options: argparse.Namespace) -> None:
     """Check, plan, print; then write the job, and run it unless it is only asked for."""
     from fate_dp.privacy.private_files import atomic_write
 
     from ..jobs.first_model import SCORECARD, FirstModel
 
-    guest_id, _, host_id = options.id.partition("=")
+    model, (guest_id, _, host_id) = options.called, options.id.partition("=")
     asked = {
         **given(options, FirstModel),
         "files": (options.guest, options.host),
@@ -104,23 +71,6 @@ def print_card_plan(plan: CardPlan, console: Console) -> None:
     title = f"Noise at epsilon {asked.epsilon:g}, delta {asked.delta:g}: {size}, {asked.folds} folds"
     print_table(console, title, table_of_cells(rows))
     print_text(console, TOLD.format(asked.event_share))
-
-
-def add_card_flags(command: argparse.ArgumentParser, kind: str) -> None:
-    for whose in ("records", "guest-columns", "host-columns"):
-        command.add_argument(f"--{whose}", type=int, required=True, help=f"how many {whose.replace('-', ' ')}")
-    command.add_argument("--epsilon", type=float, required=True, help="total in nats for each party's part of a record")
-    command.add_argument("--delta", type=float, help="delta of the noise (1e-06)")
-    command.add_argument("--bins", type=int, help="bins of a column, on average (6)")
-    command.add_argument("--event-share", type=float, help="public guess of the share of the label 1 (0.2)")
-    if kind == "scorecard":
-        command.add_argument("--folds", type=int, help="folds of a cross-validation beside the card (0)")
-        command.add_argument("--quantiles", action="store_true", help="cut all columns at private quantiles")
-    else:
-        command.add_argument("--noise", choices=("gaussian", "laplace"), default="gaussian", help="its law (gaussian)")
-        command.add_argument(
-            "--privacy", choices=("record", "label"), default="record", help="what it protects (record)"
-        )
 
 
 def plan_card(options: argparse.Namespace) -> CardPlan:

@@ -1,25 +1,77 @@
 """The command line says in one sentence what it refuses, and its help names every command."""
 
+import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-from fate_dp.pipelines.cli.main import GROUPS, main, parser
+from fate_dp.pipelines.cli.console import declared
+from fate_dp.pipelines.cli.main import main, parser
 
 
 def test_help_names_every_command_in_a_group_with_an_example_that_parses(capsys):
     commands = next(each for each in parser()._actions if each.choices).choices
-    examples = {example.split()[0]: example for group in GROUPS.values() for example in group}
-    assert commands.keys() <= examples.keys() and len(commands) > 20
+    examples = {name: told["example"] for group in declared()["commands"].values() for name, told in group.items()}
+    assert commands.keys() == examples.keys() and len(commands) > 20
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
     for name, command in commands.items():
         assert f"  {name} " in text and f"fate-dp {examples[name]}\n" in text and "Example:" in command.format_help()
         assert parser().parse_args(shlex.split(examples[name])).run
+
+
+def test_what_the_help_says_of_every_flag_is_what_holds():
+    """A default in brackets is that of the dataclass, or constant, that the command fills."""
+    from fate_dp.components.dp_homo_gbdt import settings as homo_gbdt
+    from fate_dp.components.dp_homo_nn import settings as homo_nn
+    from fate_dp.data_prep.lending_club.options import PrepOptions
+    from fate_dp.pipelines.cli.plan import LinkRequest
+    from fate_dp.pipelines.jobs.plan import LabelPlanRequest, TrainingPlanRequest
+    from fate_dp.pipelines.jobs.scorecard_plan import CardRequest
+    from fate_dp.privacy.validation import DEFAULT_DELTA
+
+    filled = {
+        "plan labels": LabelPlanRequest,
+        "plan training": TrainingPlanRequest,
+        "plan homo-nn": homo_nn.TrainSettings,
+        "plan homo-gbdt": homo_gbdt.TrainSettings,
+        "plan hetero-lr": LinkRequest,
+        "plan scorecard": CardRequest,
+        "prep lending-club": PrepOptions,
+    }
+    told = 0
+    for name, command in _all_commands(parser()).items():
+        defaults = vars(filled[name]) if name in filled else {}
+        for action in command._actions:
+            said = re.search(r"\(([^() ]+)\)$", action.help or "")
+            known = defaults.get(action.dest) if action.default is None else action.default
+            if said and isinstance(known, (int, float, str)) and not isinstance(known, bool) and "/" not in said[1]:
+                assert said[1] in (str(known), f"{known:g}" if isinstance(known, float) else ""), (name, action.dest)
+                told += 1
+            if action.dest == "delta" and action.default is not None:
+                assert action.default == DEFAULT_DELTA
+    assert told > 30
+
+
+def test_every_command_names_a_function_that_is_there():
+    for command in _all_commands(parser()).values():
+        module, _, function = command._defaults["run"].args[0].partition(".")
+        assert callable(getattr(import_module(f"fate_dp.pipelines.cli.{module}"), function))
+
+
+def _all_commands(top, name=""):
+    kinds = next((each.choices for each in top._actions if isinstance(each, argparse._SubParsersAction)), None)
+    if kinds is None:
+        return {name.strip(): top}
+    return {
+        full: each for kind, inner in kinds.items() for full, each in _all_commands(inner, f"{name} {kind}").items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_an_error_of_the_system_is_one_sentence_in_every_command(home, capsys, m
     def fails(*_):
         raise OSError(getattr(errno, number), "", "/disk/ledger")
 
-    monkeypatch.setattr("fate_dp.pipelines.jobs.party_ledgers.all_ledgers", fails)
+    monkeypatch.setattr("fate_dp.pipelines.cli.tables.all_ledgers", fails)
     assert main(["ledger", "--home", str(home)]) == 1
     assert capsys.readouterr().err == f"/disk/ledger cannot be used: {said}.\n"
 

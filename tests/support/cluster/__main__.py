@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -12,7 +12,7 @@ from rich.table import Table
 from fate_dp.deploy.flow.client import FlowAddress
 from fate_dp.deploy.flow.programs import HOST
 from fate_dp.deploy.warm_start import control
-from fate_dp.pipelines.cli.console import Run, add_command, add_flags, add_home, show_demo, wide_console
+from fate_dp.pipelines.cli.console import add_arguments, show_demo, wide_console
 from fate_dp.pipelines.cli.main import run_command
 from fate_dp.pipelines.demo.run import Site
 from fate_dp.pipelines.jobs.flow import FlowUnavailable, answering
@@ -34,14 +34,15 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog=COMMAND, description="A cluster of four parties' servers on this machine.")
     actions = top.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def add(run: Run, text: str) -> argparse.ArgumentParser:
-        command = add_command(actions, run.__name__, text, run)
-        add_home(command, "folder of the cluster and its parties", HOME)
+    def add(run: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        command = actions.add_parser(run.__name__, help=text, description=f"{text.capitalize()}.")
+        command.set_defaults(run=run)
+        command.add_argument("--home", type=Path, default=HOME, help=f"folder of the cluster and its parties ({HOME})")
         return command
 
     start = add(up, "start the cluster, or what of it does not run")
     start.add_argument("--engine", choices=ENGINES, help="what it computes with; standalone for a new cluster")
-    add_flags(start, "cold")
+    add_arguments(start, {"--cold": None})
     add(status, "show each piece: state, address, process")
     trial = add(demo, "run what `fate-dp demo` does between the servers of guest and host")
     trial.add_argument("--out", type=Path, default=DEMO_OUTPUT, help=f"where results go ({DEMO_OUTPUT})")
