@@ -93,18 +93,15 @@ class FrameRows:
     def __len__(self) -> int:
         return self._rows
 
-    def gradient_sum(self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None) -> ClippedSum:
-        """Sum over a new Poisson batch of the records' gradients, divided by ``scales``, each clipped to ``clip``."""
-        steps_of = partial(ModelAt(self._source, weights, scales).clipped_steps, clip=clip)
-        return ClippedSum(self._sampled_sum(steps_of, len(weights), probability), grid_for(clip), clip)
-
-    def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
+    def gradient_sum(
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None, indicators: bool = False
     ) -> ClippedSum:
-        """The same with one more coordinate (`protocols.noisy_rounds.contribution.with_indicators`)."""
-        steps_of = partial(ModelAt(self._source, weights, scales).steps_with_indicators, clip=clip)
-        steps, joint = self._sampled_sum(steps_of, len(weights) + 1, probability), joint_clip(clip)
-        return ClippedSum(steps, grid_for(joint), joint)
+        """Sum over a new Poisson batch of the records' gradients, divided by ``scales``, each clipped to ``clip``."""
+        model = ModelAt(self._source, weights, scales)
+        steps_of = partial(model.steps_with_indicators if indicators else model.clipped_steps, clip=clip)
+        steps = self._sampled_sum(steps_of, len(weights) + indicators, probability)
+        bound = joint_clip(clip) if indicators else clip
+        return ClippedSum(steps, grid_for(bound), bound)
 
     def gradient_rows(self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None) -> np.ndarray:
         """float32 (b, d): gradients of the records at these places of the epoch's secret order."""

@@ -15,6 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from fate_dp.privacy.accounting.calibration import least_enough
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.events import REPLACE_ONE, Event, Shuffled
 from fate_dp.privacy.mechanisms.randomized_response import (
@@ -49,17 +50,15 @@ def epsilon_of(requests: Sequence[Request], epsilon0: float, min_messages: int, 
 def calibrated_epsilon0(requests: Sequence[Request], epsilon: float, delta: float, min_messages: int) -> float:
     """Largest epsilon0 (nats), within 0.1 %, for which `epsilon_of` is at most ``epsilon``."""
 
-    def fits(epsilon0: float) -> bool:
-        return epsilon_of(requests, epsilon0, min_messages, delta) <= epsilon
+    def excess(log_inverse: float) -> float:
+        return math.log(epsilon_of(requests, 1 / math.exp(log_inverse), min_messages, delta) / epsilon)
 
     # Without any amplification the epsilons add up, so this much fits always.
     enough, too_much = epsilon / len(requests) * (1 - 2**-40), max(MAX_EPSILON0, epsilon)
-    if fits(too_much):
+    if epsilon_of(requests, too_much, min_messages, delta) <= epsilon:
         return too_much
-    while too_much > enough * (1 + TOLERANCE):
-        middle = math.sqrt(enough * too_much)
-        enough, too_much = (middle, too_much) if fits(middle) else (enough, middle)
-    return enough
+    found = least_enough(excess, 1 / too_much, 1e12, TOLERANCE)
+    return enough if found is None else 1 / found
 
 
 CONFIDENCE = 0.95

@@ -111,13 +111,24 @@ def calibrate(
         return math.log(reached / epsilon) if reached > 0 else -math.inf
 
     start, largest = positive("start", search[0]), positive("largest", search[1])
-    ends = _bracket(excess, math.log(start), math.log(largest))
-    if ends is None:
+    found = least_enough(excess, start, largest)
+    if found is None:
         raise UnreachableTarget(
             f"The {accountant} accountant finds no noise up to {largest:.3g} that meets epsilon {epsilon:g} at delta "
             f"{delta:g} over {count} releases."
         )
-    return math.exp(_narrow(excess, *ends))
+    return found
+
+
+def least_enough(
+    excess: Callable[[float], float], start: float, largest: float, tolerance: float = TOLERANCE
+) -> float | None:
+    """The smallest x > 0, within ``tolerance`` of it, at whose logarithm ``excess``, which falls, is at most 0.
+
+    The search begins at ``start``; what it returns was tried. None where nothing up to ``largest`` is enough.
+    """
+    ends = _bracket(excess, math.log(start), math.log(largest))
+    return None if ends is None else math.exp(_narrow(excess, *ends, tolerance))
 
 
 def _bracket(
@@ -140,20 +151,22 @@ def _bracket(
     return None if direction > 0 else (place, value, place, value)
 
 
-def _narrow(excess: Callable[[float], float], small: float, above: float, enough: float, below: float) -> float:
-    """The end that is enough, once the ends lie within ``TOLERANCE``.
+def _narrow(
+    excess: Callable[[float], float], small: float, above: float, enough: float, below: float, tolerance: float
+) -> float:
+    """The end that is enough, once the ends lie within ``tolerance``.
 
     Every step aims just past the interpolated solution, on the side of the end that moved less recently.
     """
     side, step = 1, -1
     while True:
         step += 1
-        if enough - small <= TOLERANCE:
+        if enough - small <= tolerance:
             return enough
         middle = (small + enough) / 2
         if step % 4 < 3 and math.isfinite(above) and math.isfinite(below):
-            middle = small + (enough - small) * above / (above - below) + side * TOLERANCE / 3
-        middle = min(max(middle, small + TOLERANCE / 3), enough - TOLERANCE / 3)
+            middle = small + (enough - small) * above / (above - below) + side * tolerance / 3
+        middle = min(max(middle, small + tolerance / 3), enough - tolerance / 3)
         value = excess(middle)
         if value > 0:
             small, above, side = middle, value, 1

@@ -294,12 +294,10 @@ class Composition:
         points = min(MOST_POINTS, 2 ** math.ceil(math.log2(max(2, last - first + 1))))
         return max(first, last - points + 1), points, last - points + 1 > first
 
-    def _log_moment(self, tilt: float) -> float:
+    def _log_moment(self, tilt: float, exact: bool = True) -> float:
         """Logarithm of the mean of e^(tilt * loss), over finite losses."""
-        return sum(count * one.exact.by(tilt * self._interval)[0] for one, count in self._releases)
-
-    def _rough_moment(self, tilt: float) -> float:
-        return sum(count * one.rough.by(tilt * self._interval)[0] for one, count in self._releases)
+        kinds = ((one.exact if exact else one.rough, count) for one, count in self._releases)
+        return sum(count * kind.by(tilt * self._interval)[0] for kind, count in kinds)
 
     def _tilt_for(self, epsilon: float) -> float:
         """The tilt that moves the mean of the loss to ``epsilon``, if that is above its mean."""
@@ -315,7 +313,7 @@ class Composition:
         least, most = (round(math.log(tilt / largest) * TILTS_PER_E) for tilt in (LEAST_TILT, LARGEST_TILT))
 
         def at(k: int) -> float:
-            return bound(self._rough_moment, math.exp(k / TILTS_PER_E))
+            return bound(partial(self._log_moment, exact=False), math.exp(k / TILTS_PER_E))
 
         while least < most:
             middle = (least + most) // 2

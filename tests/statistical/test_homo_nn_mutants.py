@@ -276,8 +276,8 @@ def divided_by_the_realised_batch(patch):
     """Pitfall 4: sums are weighted so that the public divisor cancels."""
     gradient_sum = ArrayRows.gradient_sum
 
-    def realised(self, weights, clip, sampling_probability, scales=None):
-        clipped = gradient_sum(self, weights, clip, sampling_probability, scales)
+    def realised(self, weights, clip, sampling_probability, *more):
+        clipped = gradient_sum(self, weights, clip, sampling_probability, *more)
         size = max(1, len(self.gradients.batches[-1]))
         steps = np.rint(clipped.steps * (len(self) * sampling_probability / size))
         return replace(clipped, steps=steps.astype(np.int64))

@@ -187,7 +187,7 @@ def are_poisson(members):
 class ShuffledBatches(ArrayRows):
     """Fixed batches of a shuffled pass, as a data loader cuts them: what must not be charged as Poisson."""
 
-    def gradient_sum(self, weights, clip, sampling_probability, scales=None):
+    def gradient_sum(self, weights, clip, sampling_probability, scales=None, indicators=False):
         size = round(len(self) * sampling_probability)
         if not getattr(self, "_left", ()):
             self._left = list(np.random.default_rng().permutation(len(self)))

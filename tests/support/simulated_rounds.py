@@ -48,17 +48,14 @@ class ArrayRows:
         """Whether nobody else can repeat the samples."""
         return self._stream.private
 
-    def gradient_sum(self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None) -> ClippedSum:
+    def gradient_sum(
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None, indicators: bool = False
+    ) -> ClippedSum:
         """``ClippedSum`` over a fresh Poisson sample."""
         batch = poisson_sample(len(self), probability, self._stream)
+        if indicators:
+            return with_indicators(self._scaled_rows(weights, batch, scales), clip)
         return self.gradients.clipped_sum(weights, self.features[batch], self.labels[batch], clip, scales)
-
-    def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
-    ) -> ClippedSum:
-        """The same with one more coordinate (`contribution.with_indicators`)."""
-        batch = poisson_sample(len(self), probability, self._stream)
-        return with_indicators(self._scaled_rows(weights, batch, scales), clip)
 
     def gradient_rows(self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None) -> np.ndarray:
         """(b, d): gradients of the records at these places of the epoch's secret order."""

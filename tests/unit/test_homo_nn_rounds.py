@@ -270,13 +270,13 @@ def test_rows_that_report_more_sensitivity_than_the_clip_are_refused():
     class Unbounded:
         private = True
 
-        def gradient_sum(self, weights, clip, sampling_probability, scales):
+        def gradient_sum(self, weights, clip, sampling_probability, scales, indicators):
             return clip_records(np.ones((1, DIMENSION)), clip * 1.01)
 
     class Long:
         private = True
 
-        def gradient_sum(self, weights, clip, sampling_probability, scales):
+        def gradient_sum(self, weights, clip, sampling_probability, scales, indicators):
             return ClippedSum(np.zeros(DIMENSION + 1, dtype=np.int64), grid_for(clip), clip)
 
     for rows in (Unbounded(), Long()):

@@ -41,12 +41,9 @@ class ClientRows(Protocol):
     def __len__(self) -> int: ...
 
     def gradient_sum(
-        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
-    ) -> ClippedSum: ...
-
-    def gradient_sum_with_indicators(
-        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None
-    ) -> ClippedSum: ...
+        self, weights: np.ndarray, clip: float, probability: float, scales: Scales = None, indicators: bool = False
+    ) -> ClippedSum:
+        """With ``indicators`` it has one more coordinate, see `protocols.noisy_rounds.contribution.with_indicators`."""
 
     def gradient_rows(
         self, weights: np.ndarray, places: np.ndarray, epoch: int, scales: Scales = None
@@ -137,8 +134,8 @@ class Client:
         if terms.unit == CLIENT:
             clipped = self._clipped_update(weights, clip)
         else:
-            make = self.rows.gradient_sum if terms.clip_quantile is None else self.rows.gradient_sum_with_indicators
-            clipped = make(weights, clip, terms.sampling_probability, self._scales)
+            follows = terms.clip_quantile is not None
+            clipped = self.rows.gradient_sum(weights, clip, terms.sampling_probability, self._scales, follows)
         return self._within_account(clipped, clip)
 
     def _clipped_update(self, weights: np.ndarray, clip: float) -> ClippedSum:

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from fate_dp.privacy.accounting.accountant import make_accountant
-from fate_dp.privacy.accounting.calibration import MIN_START, UnreachableTarget, calibrate
+from fate_dp.privacy.accounting.calibration import MIN_START, UnreachableTarget, calibrate, least_enough
 from fate_dp.privacy.accounting.gaussian import gaussian_sigma
 from fate_dp.privacy.accounting.secure_sum import SecureSum, noise_share_sigma, secure_sum_event
 from fate_dp.privacy.accounting.shuffling import shuffle_epsilon
@@ -198,25 +198,21 @@ def personal_terms(terms: RoundTerms, epsilons: Sequence[float], delta: float, r
 
 def _calibrated_sampling(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
     """A probability at which the terms' noise keeps ``epsilon``; at most ``SAMPLING_TOLERANCE`` below the largest."""
+    most, alone = terms.sampling_probability, epsilon_of(terms, delta, relation)
 
-    def keeps(probability: float) -> bool:
-        return epsilon_of(replace(terms, batch_size=probability * terms.records), delta, relation) <= epsilon
+    def excess(log_rarity: float) -> float:
+        batch = most / max(1.0, math.exp(log_rarity)) * terms.records
+        return math.log(max(epsilon_of(replace(terms, batch_size=batch), delta, relation), MIN_EPSILON) / epsilon)
 
-    enough, many = 0.0, terms.sampling_probability
     # Epsilon is nearly proportional to the probability, so this starts near the end.
-    guess = many * min(0.9, epsilon / max(epsilon_of(terms, delta, relation), epsilon))
-    while many - enough > SAMPLING_TOLERANCE * many:
-        if keeps(guess):
-            enough = guess
-        else:
-            many = guess
-        if many < MIN_SAMPLING:
-            raise UnreachableTarget(
-                f"epsilon {epsilon:g} at delta {delta:g} is out of reach beside a party with a larger one, however rarely "
-                "a record is sampled; ask for more, or use aggregation local."
-            )
-        guess = (enough + many) / 2 if enough else many / 2
-    return enough
+    rarest = most / MIN_SAMPLING
+    rarity = least_enough(excess, min(max(1.0, alone / epsilon), rarest), rarest, SAMPLING_TOLERANCE)
+    if rarity is None:
+        raise UnreachableTarget(
+            f"epsilon {epsilon:g} at delta {delta:g} is out of reach beside a party with a larger one, however rarely "
+            "a record is sampled; ask for more, or use aggregation local."
+        )
+    return most / max(1.0, rarity)
 
 
 def _calibrated_multiplier(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
@@ -249,17 +245,14 @@ def _what_is_in_reach(event: Event, count: int, epsilon: float, delta: float) ->
 
 
 def _calibrated_epsilon0(terms: RoundTerms, epsilon: float, delta: float, relation: str) -> float:
-    """The largest epsilon0 within the tolerance, by interpolation that never gives up more than half of the interval.
-
-    Epsilon grows with epsilon0, in jumps where amplification ends. What is returned was shown to be enough.
-    """
+    """The largest epsilon0 within the tolerance. Epsilon grows with it, in jumps where amplification ends."""
     round_event(terms.with_noise(epsilon0=1.0), relation)
     epochs, messages = epochs_of(terms, terms.rounds), honest_messages(terms)
     bare = replace(terms, scales=None)
 
-    def excess(log_epsilon0: float) -> float:
+    def excess(log_inverse: float) -> float:
         """At least that of ``epsilon_of``, at half its time; above 0 where epsilon0 is too large."""
-        epsilon0 = math.exp(log_epsilon0)
+        epsilon0 = 1 / math.exp(log_inverse)
         if epochs == 1:
             reached = shuffle_epsilon(epsilon0, messages, delta)
         else:
@@ -269,22 +262,10 @@ def _calibrated_epsilon0(terms: RoundTerms, epsilon: float, delta: float, relati
         return math.log(max(reached, MIN_EPSILON) / epsilon)
 
     # So little adds up to epsilon without any amplification; amplification ends near the second.
-    enough, below = math.log(epsilon / epochs * (1 - 1e-9)), -math.log(epochs + 1)
-    many = max(enough + math.log(2), math.log(max(math.log(messages / (16 * math.log(4 / delta)) + 1), 1e-9)))
-    while (above := excess(many)) <= 0:
-        enough, below, many = many, above, many + math.log(2)
-    bisecting = False
-    while many - enough > EPSILON0_TOLERANCE:
-        width = many - enough
-        share = 0.5 if bisecting else min(max(-below / (above - below), 0.02), 0.98)
-        place = enough + width * share
-        value = excess(place)
-        if value > 0:
-            many, above = place, value
-        else:
-            enough, below = place, value
-        bisecting = not bisecting and many - enough > width / 2
-    return math.exp(enough)
+    enough = epsilon / epochs * (1 - 1e-9)
+    many = max(2 * enough, math.log(messages / (16 * math.log(4 / delta)) + 1))
+    found = least_enough(excess, 1 / many, 1e12, EPSILON0_TOLERANCE)
+    return enough if found is None else max(enough, 1 / found)
 
 
 def noise_of(terms: RoundTerms) -> float:

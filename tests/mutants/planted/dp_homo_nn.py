@@ -333,7 +333,7 @@ MUTANTS = (
         "a record may be longer than the clip",
         "A",
         f"{CLIENT}:Client._clipped",
-        (("clipped = make(weights, clip,", "clipped = make(weights, 4 * clip,"),),
+        (("gradient_sum(weights, clip,", "gradient_sum(weights, 4 * clip,"),),
         contract(SUM, "c"),
     ),
     Mutant(
