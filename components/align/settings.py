@@ -47,7 +47,12 @@ def hide_size(value: object) -> HideSize | None:
 
 @dataclass(frozen=True)
 class Settings:
-    """How two tables are aligned; both parties must be asked for the same, but for their own label source."""
+    """The records of the guest and one host, joined by match id as additive shares; nobody learns which ids matched.
+
+    Values are fixed-point numbers below 16: standardise features before. The table of shares is for ``share_lr``.
+    ``input_data`` is the output of a reader, or of ``label_flip``, at both parties; flips that label_flip released are found
+    without ``label_source``. What ``hide_size`` costs is charged to the ledger of each party.
+    """
 
     hide_size: HideSize | None = parameter(
         "true, or a mapping with epsilon, delta and pool: a secret number of dummies hides the number of matches; "

@@ -30,7 +30,12 @@ def other_columns(value: object) -> Rule:
 
 @dataclass(frozen=True)
 class Settings:
-    """How columns are cut, and what noise protects in the counts by bin."""
+    """The number of a bin in the place of every value, with WOE and IV of each party's columns from private counts.
+
+    A rule is ``{"cuts": [30, 60]}``, ``{"categories": [1, 2]}``, ``{"range": [0, 10], "bins": 5}``, or with
+    ``bins_epsilon`` ``{"range": [0, 10], "quantiles": 5}``. Ranges, cut points and categories must come from public facts.
+    Rules may be each party's own: ``task.hosts[0].task_parameters(columns=...)``.
+    """
 
     columns: dict[str, Rule] | None = parameter(
         "bins of columns by name: cuts, categories, or a public range with bins (equally wide) or quantiles (private), perhaps "

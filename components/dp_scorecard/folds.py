@@ -13,7 +13,7 @@ from fate_dp.privacy.mechanisms.contingency_tables import BinnedRows
 
 from ..common.charges import home_of, job_of
 from ..common.federation import Context, Document, check_roles
-from ..common.frames import DataFrame
+from ..common.frames import VALIDATE_SET, DataFrame
 from ..common.preflight import Refusal, require_same, show_summary
 from ..common.vocabulary import NONE
 from ..protocols.folds import folds_of
@@ -69,8 +69,6 @@ def validate_guest(
     binning_model: Document | None = None,
 ) -> Iterator[DataFrame]:
     """Yields the prediction frame of each fold's held-out rows."""
-    from fate.ml.utils.predict_tools import VALIDATE_SET
-
     check_roles(ctx, arbiter=False)
     checks = GuestFolds(ctx, settings, frame, binning_model, folds[FOLDS])
     checks.agree()

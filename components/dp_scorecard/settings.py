@@ -49,7 +49,11 @@ def ridge_path(value: object) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """What the scorecard is made of, whom it protects, and how points are scaled."""
+    """A scorecard: an additive model on the bins of guest and hosts, private for each party's part of a record.
+
+    ``epsilon``, ``delta``, ``bins`` and ``monotone`` are each party's own, so give them by party:
+    ``component.hosts[0].task_parameters(epsilon=1.0)``.
+    """
 
     bins: int | dict[str, int] | None = parameter(
         "public number of bins of each of a party's columns, which hold whole numbers from 0: one number for all columns, or "

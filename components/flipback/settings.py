@@ -18,7 +18,7 @@ def fraction(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Settings:
-    """How labels are revised, see `privacy.labels.flipback`."""
+    """Better labels for a second training, from ``scores``, the train_output_data of a first one. Costs no epsilon."""
 
     mode: str = parameter(
         "how labels are revised: auto, none, posterior, swap or resample",

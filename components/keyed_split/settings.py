@@ -19,7 +19,7 @@ def salt(value: object) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Which rows are for testing; all others are for training."""
+    """Splits rows by a hash of their match ids: no row's side depends on another row, and all parties agree."""
 
     salt: str = parameter("public text that decides, with its id, on which side a row lies", check=salt)
     test_share: float = parameter(

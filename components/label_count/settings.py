@@ -19,7 +19,7 @@ def epsilon(value: Any) -> float:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is counted, and how much one record may show."""
+    """Tells all parties how many labels of each class every party has, with discrete Laplace noise."""
 
     epsilon: float = parameter(
         "privacy loss of one record in nats, replace-one, for all counts together", check=epsilon

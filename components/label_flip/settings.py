@@ -13,7 +13,11 @@ CLASSES = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Settings:
-    """What is released of each record's label, once per epsilon."""
+    """Randomised response on the guest's labels, or unbiased noise on numbers, once per record and epsilon.
+
+    ``label_source`` is the unit of the budget in the guest's ledger. With ``bounds`` labels become noisy, and unbiased, so
+    that linear regression (family gaussian) learns from them.
+    """
 
     epsilon: float = parameter(
         "privacy loss of one label in nats, replace-one", check=check_epsilon, note="A finite number greater than 0."

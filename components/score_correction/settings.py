@@ -9,7 +9,7 @@ from ..common.parameters import parameter
 
 @dataclass(frozen=True)
 class Settings:
-    """Which flips the model was trained on, and from where on a record counts as class 1."""
+    """Corrects the guest's scores by the known rate at which label_flip flipped the labels of the training."""
 
     epsilon: float = parameter(
         "epsilon of the label_flip whose labels the model was trained on, in nats",

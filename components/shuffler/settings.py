@@ -156,7 +156,16 @@ def _values(where: str, value: object) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all parties must agree on; all of it is public."""
+    """Private mean, histogram and frequency of columns over the records of all parties, in the shuffle model.
+
+    The guest and all hosts but one bring tables with the same columns; the host named ``shuffler`` brings none, and the
+    arbiter is the server: ``input_data`` comes from a reader without these two. The fewer ``min_messages``, the more epsilon
+    costs. Exactly one of ``epsilon`` and ``epsilon0`` is given.
+
+    Each of ``requests`` is ``{"column": .., "kind": "mean", "low": .., "high": ..}``, a ``histogram`` with ``bins`` besides,
+    or a ``frequency`` with ``values`` in place of the range. A mean may have ``points``, 2 unless given. Ranges must come
+    from public facts: values outside count as the nearer end.
+    """
 
     requests: tuple[Request, ...] = parameter(
         "statistics: column, kind (mean, histogram, frequency), low and high, bins, points or values", check=requests

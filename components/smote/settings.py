@@ -45,7 +45,12 @@ def dataset(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a party does to its own training rows."""
+    """Over-sampling of each party's own training rows; what is computed from them protects no record.
+
+    For the stage train only: a deployed pipeline leaves it out, and `run_job` refuses to split or test on its output.
+    ``dataset`` is the same at all parties unless it is given for each of them:
+    ``task.guest.task_parameters(dataset=...)``, ``task.hosts[0].task_parameters(dataset=...)``.
+    """
 
     dataset: str = parameter("namespace/name of the table in the party's ledger", check=dataset)
     method: str = parameter(

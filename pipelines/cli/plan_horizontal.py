@@ -7,25 +7,32 @@ in units of the clip. Proved is what the component's guarantee.yaml says; client
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
 
 from fate_dp.components.dp_homo_gbdt import settings as gbdt
+from fate_dp.components.dp_homo_gbdt.boosting import noise_of_sums, round_terms
+from fate_dp.components.dp_homo_gbdt.trees import clip_of_trees
 from fate_dp.components.dp_homo_nn.settings import AGGREGATIONS, TrainSettings, given_settings, module_name
+from fate_dp.components.protocols.noisy_rounds.account import (
+    calibrate_terms,
+    events_of,
+    honest_messages,
+    noise_of,
+    relations_of,
+)
+from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
+from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.validation import refusal
 
 from ..jobs.text_tables import print_table, print_text, rounded_up, table_of_cells
 from .console import given
-
-if TYPE_CHECKING:
-    import argparse
-
-    from rich.console import Console
-
-    from fate_dp.components.protocols.noisy_rounds.terms import RoundTerms
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,6 @@ def dimension_of(request: HomoNNRequest) -> int:
 
 def _row(request: HomoNNRequest, trust: str, dimension: int) -> TrustPlan:
     from fate_dp.components.dp_homo_nn.round_terms import calibrated, guarantee_of, noise_of_mean
-    from fate_dp.components.protocols.noisy_rounds.account import honest_messages
 
     try:
         settings = _with_trust(request, trust)
@@ -146,9 +152,9 @@ def _with_trust(request: HomoNNRequest, trust: str) -> TrainSettings:
 
 
 def _terms(request: HomoNNRequest, settings: TrainSettings, dimension: int) -> RoundTerms:
-    from fate_dp.components.dp_homo_nn.round_terms import round_terms
+    from fate_dp.components.dp_homo_nn import round_terms
 
-    return round_terms(settings, [f"client {number}" for number in range(request.clients)], dimension)
+    return round_terms.round_terms(settings, [f"client {number}" for number in range(request.clients)], dimension)
 
 
 def _cells(row: TrustPlan) -> dict[str, str]:
@@ -267,9 +273,6 @@ def plan_homo_gbdt(
 
 def terms_of(settings: gbdt.TrainSettings, clients: int) -> RoundTerms:
     """Of one training, with the noise that is asked for or that the target needs."""
-    from fate_dp.components.dp_homo_gbdt.boosting import round_terms
-    from fate_dp.components.protocols.noisy_rounds.account import calibrate_terms
-
     terms = round_terms(settings, clients)
     if settings.epsilon is None:
         return terms
@@ -277,11 +280,6 @@ def terms_of(settings: gbdt.TrainSettings, clients: int) -> RoundTerms:
 
 
 def _trees_row(settings: gbdt.TrainSettings, clients: int, trainings: int) -> TreesPlan:
-    from fate_dp.components.dp_homo_gbdt.boosting import noise_of_sums
-    from fate_dp.components.dp_homo_gbdt.trees import clip_of_trees
-    from fate_dp.components.protocols.noisy_rounds.account import events_of, noise_of, relations_of
-    from fate_dp.privacy.accounting.total import total_epsilon
-
     terms = terms_of(settings, clients)
     epsilons = {}
     for relation in relations_of(terms):

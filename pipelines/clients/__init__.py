@@ -4,36 +4,11 @@ functions."""
 from typing import TYPE_CHECKING
 
 from .definition import DeclaredTask, derived_tasks
-from .tasks import (
-    Align,
-    DPBinning,
-    DPHeteroLR,
-    DPHomoGBDT,
-    DPHomoNN,
-    DPScorecard,
-    Flipback,
-    LabelFlip,
-    ShareLR,
-    Shuffler,
-    Smote,
-)
+from .tasks import DPHeteroLR, DPHomoGBDT, DPHomoNN, ShareLR
 
 _DERIVED = derived_tasks(__name__)
 globals().update(_DERIVED)
-__all__ = [
-    "Align",
-    "DPBinning",
-    "DPHeteroLR",
-    "DPHomoGBDT",
-    "DPHomoNN",
-    "DPScorecard",
-    "Flipback",
-    "LabelFlip",
-    "ShareLR",
-    "Shuffler",
-    "Smote",
-    *_DERIVED,
-]
+__all__ = ["DPHeteroLR", "DPHomoGBDT", "DPHomoNN", "ShareLR", *_DERIVED]
 
 if TYPE_CHECKING:
 

@@ -19,14 +19,18 @@ from fate_dp.components.common.parameters import Parameter, parameters_of, setti
 from fate_dp.components.common.vocabulary import refuse_old_names
 from fate_dp.privacy.declared import YamlReader, plain
 
+DECLARE = ("Settings", "TrainSettings", "PredictSettings", "FoldSettings")
+"""The dataclasses of a component's settings.py that declare its parameters; the docstring of the first says what it is for."""
+SHORT = ("dp", "lr", "nn", "gbdt")
+
 
 class DeclaredTask(Component):
     """A task of a component: takes the parameters that the component's settings declare, and refuses what it refuses.
 
         class Smote(DeclaredTask, component="smote"):
 
-    The component's ``Settings`` declare them, or the classes that ``declares`` names. Inputs are those of the component's
-    YAML. A parameter may be left out, or be None, where it has a default or is given for each party:
+    The component's settings declare them (`DECLARE`), or the classes that ``declares`` names. Inputs are those of the
+    component's YAML. A parameter may be left out, or be None, where it has a default or is given for each party:
     ``task.hosts[0].task_parameters(epsilon=1.0)``.
     """
 
@@ -40,12 +44,14 @@ class DeclaredTask(Component):
             return
         # Absolute, since fate_client would look for a relative path inside itself.
         cls.yaml_define_path = str(Path(__file__).parent / f"{component}.yaml")
-        cls.declarations = declares or (import_module(f"fate_dp.components.{component}.settings").Settings,)
+        settings = import_module(f"fate_dp.components.{component}.settings")
+        cls.declarations = declares or tuple(getattr(settings, name) for name in DECLARE if hasattr(settings, name))
         cls.parameters = reduce(or_, (dict(parameters_of(each)) for each in cls.declarations))
         artifacts = described(component)["input_artifacts"].values()
         cls.inputs = tuple(name for kind in artifacts for name in kind or ())
         cls.__signature__ = _signature(cls)
-        cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\nArgs:\n{_told(cls)}\n"
+        told = cls.__doc__ or cls.declarations[0].__doc__ or ""
+        cls.__doc__ = f"{inspect.cleandoc(told)}\n\nArgs:\n{_told(cls)}\n"
 
     def __init__(self, _name: str, runtime_parties: dict[str, Any] | None = None, **given: Any) -> None:
         names, given = (*self.parameters, *self.inputs), plain(given)
@@ -85,7 +91,7 @@ class DeclaredTask(Component):
 def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
     """{name: class} of the components that have a YAML and no class of their own: LabelCount of label_count.
 
-    The YAML says what it is for, the component's ``Settings`` its parameters; pickle finds the classes in ``module``.
+    The component's settings say what it is for, and its parameters; pickle finds the classes in ``module``.
     """
     written = {Path(each.yaml_define_path).stem for each in DeclaredTask.__subclasses__()}
     components = {path.stem for path in Path(__file__).parent.glob("*.yaml")} - written
@@ -93,9 +99,8 @@ def derived_tasks(module: str) -> dict[str, type[DeclaredTask]]:
 
 
 def _derived(component: str, module: str) -> type[DeclaredTask]:
-    members = {"__doc__": described(component)["description"], "__module__": module}
-    name = "".join(word.capitalize() for word in component.split("_"))
-    return new_class(name, (DeclaredTask,), {"component": component}, lambda to: to.update(members))
+    name = "".join(word.upper() if word in SHORT else word.capitalize() for word in component.split("_"))
+    return new_class(name, (DeclaredTask,), {"component": component}, lambda to: to.update(__module__=module))
 
 
 @cache

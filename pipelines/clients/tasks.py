@@ -1,5 +1,4 @@
-"""The client classes, one for each component: what they are for. All else comes from settings, see
-`definition.DeclaredTask`."""
+"""The client classes that check more than their settings say; all others are made of these, see `definition.derived_tasks`."""
 
 import warnings
 from collections.abc import Mapping
@@ -9,34 +8,12 @@ from fate_dp.components.dp_hetero_lr import settings as hetero_lr
 from fate_dp.components.dp_hetero_lr.settings import PER_EPOCH
 from fate_dp.components.dp_homo_gbdt import settings as homo_gbdt
 from fate_dp.components.dp_homo_nn import settings as homo_nn
-from fate_dp.components.dp_scorecard import settings as scorecard
 from fate_dp.components.share_lr import settings as share_lr
 
 from .definition import DeclaredTask, is_given
 
 
-class LabelFlip(DeclaredTask, component="label_flip"):
-    """Randomised response on the guest's labels, or unbiased noise on numbers, once per record and epsilon.
-
-    ``label_source`` is the unit of the budget in the guest's ledger. With ``bounds`` labels become noisy, and unbiased, so
-    that linear regression (family gaussian) learns from them.
-    """
-
-
-class DPBinning(DeclaredTask, component="dp_binning"):
-    """The number of a bin in the place of every value, with WOE and IV of each party's columns from private counts.
-
-    A rule is ``{"cuts": [30, 60]}``, ``{"categories": [1, 2]}``, ``{"range": [0, 10], "bins": 5}``, or with
-    ``bins_epsilon`` ``{"range": [0, 10], "quantiles": 5}``. Ranges, cut points and categories must come from public facts.
-    Rules may be each party's own: ``task.hosts[0].task_parameters(columns=...)``.
-    """
-
-
-class DPHeteroLR(
-    DeclaredTask,
-    component="dp_hetero_lr",
-    declares=(hetero_lr.TrainSettings, hetero_lr.PredictSettings, hetero_lr.FoldSettings),
-):
+class DPHeteroLR(DeclaredTask, component="dp_hetero_lr"):
     """Vertical logistic regression under Paillier; parameters are named as in FATE's CoordinatedLR.
 
     ``needs_arbiter`` says what the chosen solver needs: per_epoch needs one. ``epsilon``, ``delta`` and
@@ -89,23 +66,7 @@ def _warn_of_solver(chosen: hetero_lr.TrainSettings) -> None:
         )
 
 
-class DPScorecard(
-    DeclaredTask,
-    component="dp_scorecard",
-    declares=(scorecard.TrainSettings, scorecard.PredictSettings, scorecard.FoldSettings),
-):
-    """A scorecard: an additive model on the bins of guest and hosts, private for each party's part of a record.
-
-    ``epsilon``, ``delta``, ``bins`` and ``monotone`` are each party's own, so give them by party:
-    ``component.hosts[0].task_parameters(epsilon=1.0)``.
-    """
-
-
-class Flipback(DeclaredTask, component="flipback"):
-    """Better labels for a second training, from ``scores``, the train_output_data of a first one. Costs no epsilon."""
-
-
-class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSettings,)):
+class DPHomoNN(DeclaredTask, component="dp_homo_nn"):
     """Horizontal training with differential privacy: guest and hosts hold records, the arbiter is the server.
 
     ``records`` must be given for a training, and either ``epsilon`` or ``noise_multiplier`` (``epsilon0`` for aggregation
@@ -119,7 +80,7 @@ class DPHomoNN(DeclaredTask, component="dp_homo_nn", declares=(homo_nn.TrainSett
         return {homo_nn.TrainSettings: homo_nn.given_settings(asked)} if asked else {}
 
 
-class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt", declares=(homo_gbdt.TrainSettings,)):
+class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt"):
     """Boosted trees over guest and hosts that hold records of the same columns; the arbiter is the server.
 
     ``records`` must be given for a training, and either ``epsilon`` or ``noise_multiplier``. A rule of a column is
@@ -132,40 +93,9 @@ class DPHomoGBDT(DeclaredTask, component="dp_homo_gbdt", declares=(homo_gbdt.Tra
         return {homo_gbdt.TrainSettings: homo_gbdt.given_settings(asked)} if asked else {}
 
 
-class Align(DeclaredTask, component="align"):
-    """The records of the guest and one host, joined by match id as additive shares; nobody learns which ids matched.
-
-    Values are fixed-point numbers below 16: standardise features before. The table of shares is for ``share_lr``.
-    ``input_data`` is the output of a reader, or of ``label_flip``, at both parties; flips that label_flip released are found
-    without ``label_source``. What ``hide_size`` costs is charged to the ledger of each party.
-    """
-
-
 class ShareLR(DeclaredTask, component="share_lr", declares=(share_lr.ShareSettings, share_lr.Prediction)):
     """Logistic or linear regression of a guest and one host on what ``align`` left: shares of all columns.
 
     Parameters are named as in FATE's CoordinatedLR, the optimizer's method is sgd and weights start from zero.
     ``train_data`` and ``test_data`` are ``output_data`` of an ``align``, ``alignment`` that of the same one.
-    """
-
-
-class Shuffler(DeclaredTask, component="shuffler"):
-    """Private mean, histogram and frequency of columns over the records of all parties, in the shuffle model.
-
-    The guest and all hosts but one bring tables with the same columns; the host named ``shuffler`` brings none, and the
-    arbiter is the server: ``input_data`` comes from a reader without these two. The fewer ``min_messages``, the more epsilon
-    costs. Exactly one of ``epsilon`` and ``epsilon0`` is given.
-
-    Each of ``requests`` is ``{"column": .., "kind": "mean", "low": .., "high": ..}``, a ``histogram`` with ``bins`` besides,
-    or a ``frequency`` with ``values`` in place of the range. A mean may have ``points``, 2 unless given. Ranges must come
-    from public facts: values outside count as the nearer end.
-    """
-
-
-class Smote(DeclaredTask, component="smote"):
-    """Over-sampling of each party's own training rows; what is computed from them protects no record.
-
-    For the stage train only: a deployed pipeline leaves it out, and `run_job` refuses to split or test on its output.
-    ``dataset`` is the same at all parties unless it is given for each of them:
-    ``task.guest.task_parameters(dataset=...)``, ``task.hosts[0].task_parameters(dataset=...)``.
     """

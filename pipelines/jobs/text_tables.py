@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fate_dp.privacy.ledger.policy import NUMBERED_COLUMNS
 
 MODELS = ("private", "guest_only", "not_private")
 METRICS = {"accuracy": "accuracy", "auc": "AUC", "precision": "precision", "recall": "recall", "f1": "F1"}
@@ -125,8 +129,6 @@ def table_of_cells(rows: Iterable[dict[str, str]], texts: int = 1) -> TextTable:
 def named(lines: list[dict[str, Any]], key: str, tables: dict[str, list[str]]) -> list[dict[str, Any]]:
     """Lines of a ledger with the names of tables in place of those of their datasets; some letters of the ledger's name
     tell apart datasets that were read from the same tables."""
-    from fate_dp.privacy.ledger.policy import NUMBERED_COLUMNS
-
     dataset = re.compile(NUMBERED_COLUMNS)
     return [{**line, key: dataset.sub(lambda match: _table_name(match[0], tables), line[key])} for line in lines]
 
@@ -235,10 +237,6 @@ def print_totals(party: str, content: dict[str, Any], console: Console) -> None:
 
 def print_table(console: Console, title: str, table: TextTable, padding: int = 1) -> None:
     """Draw a table below its title on a rich console."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     drawn = Table(
         title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, padding, 0, 0)
     )
@@ -262,6 +260,4 @@ def print_table(console: Console, title: str, table: TextTable, padding: int = 1
 
 def print_text(console: Console, text: str) -> None:
     """Print a text as it is: what looks like markup in it is text."""
-    from rich.text import Text
-
     console.print(Text(text))
