@@ -238,7 +238,6 @@ def load_policy(path: AnyPath) -> Policy:
     for key, why in RETIRED.items():
         if content.pop(key, None) is not None:
             _tell(RETIRED_KEY.format(path=path, key=key, why=why))
-    _move_populations(content, file)
     file.check_keys("the file", content, Policy)
     mappings = ("label_sources", "dataset_caps", "model_modules")
     sources, budgets, modules = (file.mapping(key, content.get(key)) for key in mappings)
@@ -316,17 +315,9 @@ def declare_caps(
 
 def declare_facts(path: AnyPath, table: str, facts: TableFacts) -> None:
     """Set what ``facts`` say of a table, ``namespace/name``, and leave what they do not; see ``declare_source``."""
-    with _edited(path) as (_, file, content):
-        _move_populations(content, file)
+    with _edited(path) as (_, _, content):
         tables = content["tables"] = dict(content.get("tables") or {})
         tables[table] = {**(tables.get(table) or {}), **facts.to_json()}
-
-
-def _move_populations(content: dict[str, Any], file: "_File") -> None:
-    # A key of earlier files, {table: population}.
-    if earlier := file.mapping("populations", content.pop("populations", None)):
-        moved = {table: {"population": population} for table, population in earlier.items()}
-        content["tables"] = moved | file.mapping("tables", content.get("tables"))
 
 
 def declare_job_check(path: AnyPath, job_check: str) -> None:

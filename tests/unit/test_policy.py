@@ -105,9 +105,9 @@ def test_delta_may_be_written_without_a_point(path, text, delta):
         ("default_label_cap: true", "finite number greater than 0"),
         ("default_label_cap: '8'", "finite number greater than 0"),
         ("default_label_cap: null", "finite number greater than 0"),
-        ("populations: [a/b]", "populations must be a mapping, got ['a/b']"),
-        ("populations: {a/b: ''}", "must be a text of one line that is not empty, got ''"),
-        ("populations: {7: shops}", "must be non-empty text, got 7"),
+        ("tables: [a/b]", "tables must be a mapping, got ['a/b']"),
+        ("tables: {a/b: {population: ''}}", "must be a text of one line that is not empty, got ''"),
+        ("tables: {7: {population: shops}}", "must be non-empty text, got 7"),
         ("dataset_caps: [a/b]", "dataset_caps must be a mapping, got ['a/b']."),
         ("dataset_caps: {a/b: 3}", "the cap of a/b must be a mapping, got 3."),
         ("dataset_caps: {a/b: {cap: 3}}", "a key of the cap of a/b must be one of epsilon, delta, got 'cap'."),
@@ -279,7 +279,7 @@ def test_a_file_with_a_retired_key_stays_valid_and_says_so(path, caplog):
 
 
 def test_ids_name_whom_the_policy_says_and_those_of_an_undeclared_table_anybody(path):
-    write(path, "populations: {bank/loans: people}\n")
+    write(path, "tables: {bank/loans: {population: people}}\n")
     declare_facts(path, "bank/wares", TableFacts("bank/wares"))
     policy, anybody = load_policy(path), {"records", "people", "bank/wares"}
     assert policy.populations_of(["bank/loans"]) == {"people"}
