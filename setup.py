@@ -59,7 +59,7 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=[package for part in PARTS for package in part_packages(part)],
     package_dir={f"fate_dp.{part}": part for part in PARTS},
-    package_data={"": ["*.yaml", "*.html", "*.jinja", "*.json", "py.typed"]},
+    package_data={"": ["*.yaml", "*.html", "*.jinja", "*.json", "*.sql", "py.typed"]},
     ext_modules=[KERNEL, RECORDS] if WITH_KERNEL else [],
     options={"bdist_wheel": {"py_limited_api": "cp310"}} if WITH_KERNEL else {},
     install_requires=CORE,

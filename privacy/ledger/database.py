@@ -18,58 +18,6 @@ SCHEMA_VERSION = 7
 # Weights are no records: models on one column name count together. So begins the name of their dataset.
 WEIGHTS = "weights of "
 
-# Entries with an epsilon of their own have it there; that of a private step is computed from its event whenever it is
-# asked for. SQLite takes empty epsilons for different ones, so that private steps need an index of their own.
-# Labels: released and derived ones by record, true ones by a tag of their value. What a set of derived labels rests on stands in derived_from
-# (no row: its parent entry alone). What one job used is asked for in every report of it, and a ledger may hold a million
-# releases.
-ROWS = (
-    """CREATE TABLE entry (
-        entry_id INTEGER PRIMARY KEY, subject TEXT NOT NULL, mechanism TEXT NOT NULL, unit TEXT NOT NULL,
-        relation TEXT NOT NULL, observer TEXT NOT NULL, epsilon REAL, delta REAL, classes INTEGER NOT NULL,
-        class_labels TEXT NOT NULL, key_id TEXT NOT NULL, parent_id INTEGER NOT NULL, purpose TEXT NOT NULL,
-        counted INTEGER NOT NULL, event TEXT NOT NULL,
-        UNIQUE (subject, mechanism, epsilon, classes, key_id, parent_id, purpose))""",
-    """CREATE TABLE release (
-        release_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry, job_id TEXT NOT NULL,
-        task_id TEXT NOT NULL, time REAL NOT NULL, records INTEGER NOT NULL, fingerprint TEXT NOT NULL,
-        state TEXT NOT NULL, note TEXT NOT NULL)""",
-    "CREATE INDEX release_of_entry ON release (entry_id, fingerprint)",
-    "CREATE INDEX release_of_job ON release (job_id)",
-    """CREATE TABLE true_label (
-        source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label_tag BLOB NOT NULL,
-        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE released_label (
-        entry_id INTEGER NOT NULL REFERENCES entry, id_tag BLOB NOT NULL, label TEXT NOT NULL,
-        PRIMARY KEY (entry_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE derived_set (
-        set_id INTEGER PRIMARY KEY, entry_id INTEGER NOT NULL REFERENCES entry, digest TEXT NOT NULL,
-        UNIQUE (entry_id, digest))""",
-    """CREATE TABLE derived_label (
-        set_id INTEGER NOT NULL REFERENCES derived_set, id_tag BLOB NOT NULL, label TEXT NOT NULL,
-        PRIMARY KEY (set_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE public_label (
-        source TEXT NOT NULL, key_id TEXT NOT NULL, id_tag BLOB NOT NULL, label TEXT NOT NULL,
-        PRIMARY KEY (source, key_id, id_tag)) WITHOUT ROWID""",
-    """CREATE TABLE dataset_column (
-        dataset TEXT NOT NULL, column_name TEXT NOT NULL, PRIMARY KEY (dataset, column_name)) WITHOUT ROWID""",
-    """CREATE TABLE training_record (
-        dataset TEXT NOT NULL, id_tag BLOB NOT NULL, PRIMARY KEY (dataset, id_tag)) WITHOUT ROWID""",
-    "CREATE TABLE ledger_version (version INTEGER NOT NULL)",
-    "CREATE UNIQUE INDEX entry_of_event ON entry (subject, event, purpose) WHERE epsilon IS NULL",
-    """CREATE TABLE private_step (
-        release_id INTEGER PRIMARY KEY REFERENCES release, release_key TEXT NOT NULL UNIQUE,
-        rounds INTEGER NOT NULL)""",
-    "CREATE TABLE derived_from ( set_id INTEGER PRIMARY KEY REFERENCES derived_set, releases TEXT NOT NULL)",
-    "CREATE TABLE model_scores ( digest TEXT PRIMARY KEY, releases TEXT NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE dataset_family (
-        dataset TEXT PRIMARY KEY, family INTEGER NOT NULL, key_id TEXT NOT NULL) WITHOUT ROWID""",
-    "CREATE TABLE family ( number INTEGER PRIMARY KEY, joined INTEGER NOT NULL)",
-    "CREATE TABLE family_record ( record BLOB PRIMARY KEY, number INTEGER NOT NULL REFERENCES family) WITHOUT ROWID",
-    """CREATE TABLE dataset_table (
-        dataset TEXT NOT NULL, table_name TEXT NOT NULL, PRIMARY KEY (dataset, table_name)) WITHOUT ROWID""",
-)
-
 # What a line's uses come to, for questions that must not read all of them, and for one job (``chosen``). The plus keeps
 # SQLite from walking an index where it reads every use, which takes three times as long.
 RECOUNT = """
@@ -78,54 +26,26 @@ RECOUNT = """
         max(r.release_id) AS last_id
     FROM release r LEFT JOIN private_step s USING (release_id) WHERE {chosen} GROUP BY +r.entry_id"""
 NOTES = "SELECT r.entry_id, r.note FROM release r WHERE r.note <> '' AND {chosen} ORDER BY r.release_id"
-NEW = "r.release_id = NEW.release_id"
 
+
+def _statements(name: str, **queries: str) -> tuple[str, ...]:
+    """Those of a file beside this one, with ``queries`` in their places."""
+    found = [""]
+    for line in Path(__file__).with_name(name).read_text(encoding="utf-8").format(**queries).splitlines(keepends=True):
+        found[-1] += line
+        if sqlite3.complete_statement(found[-1]):
+            found.append("")
+    return tuple(found[:-1])
+
+
+_SUMS = {"recount": RECOUNT, "notes": NOTES, "counted": COUNTED_USES}
+_NEW = "r.release_id = NEW.release_id"
+_OF_NEW = {f"{name}_of_new": query.format(chosen=_NEW) for name, query in _SUMS.items()}
+ROWS = _statements("tables.sql")
 UPGRADES = {
-    # What commit 64436b6 wrote. It knew no families of label sources. Records behind them have no names now, so a source of
-    # then is in the family of everything, as what was remembered under another key is.
-    5: (
-        "INSERT INTO family (joined) SELECT 0 FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject",
-        "UPDATE family SET joined = number WHERE joined = 0",
-        """INSERT OR IGNORE INTO dataset_family
-            SELECT subject, (SELECT max(number) FROM family) - row_number() OVER () + 1, 'version 5'
-            FROM entry WHERE unit = 'label' AND event <> '' GROUP BY subject""",
-        "DROP TABLE label_record",
-        # Ids were not trimmed then: tags of trimmed ones whose records this ledger knows with blanks at their ends alone.
-        "CREATE TABLE id_blanks ( id_tag BLOB PRIMARY KEY, before TEXT NOT NULL, behind TEXT NOT NULL) WITHOUT ROWID",
-    ),
-    # It kept no sums. SQLite keeps these in the transaction that writes the rows, whichever statement does. All are whole
-    # numbers or sets, so that they are what a recount says. Rows are only ever added, and marked.
-    6: (
-        """CREATE TABLE entry_sum (
-            entry_id INTEGER PRIMARY KEY REFERENCES entry, uses INTEGER NOT NULL, pending INTEGER NOT NULL,
-            rounds INTEGER NOT NULL, fingerprints INTEGER NOT NULL, most_records INTEGER NOT NULL,
-            first_id INTEGER NOT NULL, last_id INTEGER NOT NULL)""",
-        "CREATE TABLE entry_note (entry_id INTEGER NOT NULL REFERENCES entry, note TEXT NOT NULL, UNIQUE (entry_id, note))",
-        """CREATE TABLE counted_use (
-            mechanism TEXT NOT NULL, subject TEXT NOT NULL, fingerprint TEXT NOT NULL,
-            PRIMARY KEY (mechanism, subject, fingerprint)) WITHOUT ROWID""",
-        f"""CREATE TRIGGER release_is_counted AFTER INSERT ON release BEGIN
-            INSERT INTO entry_sum
-                VALUES (NEW.entry_id, 1, NEW.state = 'pending', 0, 1, NEW.records, NEW.release_id, NEW.release_id)
-                ON CONFLICT (entry_id) DO UPDATE SET uses = uses + 1, pending = pending + excluded.pending,
-                fingerprints = fingerprints + NOT EXISTS (
-                    SELECT 1 FROM release r WHERE r.entry_id = NEW.entry_id AND r.fingerprint = NEW.fingerprint AND NOT {NEW}),
-                most_records = max(most_records, excluded.most_records), first_id = min(first_id, excluded.first_id),
-                last_id = max(last_id, excluded.last_id);
-            INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=NEW)};
-            INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=NEW)};
-            END""",
-        """CREATE TRIGGER release_is_marked AFTER UPDATE OF state ON release BEGIN
-            UPDATE entry_sum SET pending = pending + (NEW.state = 'pending') - (OLD.state = 'pending')
-                WHERE entry_id = NEW.entry_id;
-            END""",
-        """CREATE TRIGGER step_is_counted AFTER INSERT ON private_step BEGIN
-            UPDATE entry_sum SET rounds = rounds + NEW.rounds
-                WHERE entry_id = (SELECT entry_id FROM release WHERE release_id = NEW.release_id);
-            END""",
-        f"INSERT INTO entry_sum {RECOUNT.format(chosen=1)}",
-        f"INSERT OR IGNORE INTO entry_note {NOTES.format(chosen=1)}",
-        f"INSERT OR IGNORE INTO counted_use {COUNTED_USES.format(chosen=1)}",
+    5: _statements("upgrade_5.sql"),
+    6: _statements(
+        "upgrade_6.sql", new=_NEW, **_OF_NEW, **{name: query.format(chosen=1) for name, query in _SUMS.items()}
     ),
 }
 """From each earlier version that is read to the next one."""
