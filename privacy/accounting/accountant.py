@@ -18,8 +18,9 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,10 +36,20 @@ if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
 
 
-Bounds: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]
-"""Upper bounds of delta at an epsilon, and of epsilon at a delta, infinite where none is known."""
-NO_BOUND: Bounds = (lambda epsilon: 1.0, lambda delta: math.inf)
-NOTHING: Bounds = (lambda epsilon: 0.0, lambda delta: 0.0)
+@dataclass(frozen=True)
+class Bounds:
+    """Upper bounds of delta at an epsilon, and of epsilon at a delta, infinite where none is known.
+
+    ``quick_delta`` is a looser bound of delta that takes hardly any time.
+    """
+
+    delta: Callable[[float], float]
+    epsilon: Callable[[float], float]
+    quick_delta: Callable[[float], float] = lambda epsilon: 1.0
+
+
+NO_BOUND = Bounds(lambda epsilon: 1.0, lambda delta: math.inf)
+NOTHING = Bounds(lambda epsilon: 0.0, lambda delta: 0.0)
 CLIMBING_STEPS = 40
 # Relative: more than the rounding of the few operations that turn one epsilon into a delta.
 LAST_BITS = 1e-12
@@ -96,7 +107,7 @@ class Accountant(ABC):
         epsilon = check_epsilon_or_zero(epsilon)
         if self._is_not_private():
             return 1.0
-        return min(1.0, self._composition()[0](epsilon) + self._cost_of_slack(epsilon))
+        return min(1.0, self._composition().delta(epsilon) + self._cost_of_slack(epsilon))
 
     def epsilon(self, delta: float) -> float:
         """Upper bound of the smallest epsilon (nats) at ``delta`` (between 0 and 1); infinite where none is known.
@@ -111,7 +122,7 @@ class Accountant(ABC):
         epsilon, margin = 0.0, LAST_BITS
         for step in range(CLIMBING_STEPS):
             remaining = delta - self._cost_of_slack(epsilon)
-            needed = self._composition()[1](remaining) if remaining > 0 else math.inf
+            needed = self._composition().epsilon(remaining) if remaining > 0 else math.inf
             if math.isinf(needed):
                 return math.inf
             if needed or step:
@@ -202,23 +213,30 @@ class PLDAccountant(Accountant):
         if mu > MAX_MU or sum(rest.values()) > MAX_RELEASES:
             return [NO_BOUND]
         if not rest:
-            return [(partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu))]
+            return [Bounds(partial(gaussian_delta, 1 / mu), partial(gaussian_epsilon, 1 / mu))]
         parts = [(profiles(process, relation), rest[process]) for process in sorted(rest, key=repr)]
         if mu:
             parts.append(((gaussian_profile(mu),), 1))
-        return [(each.delta, each.epsilon) for each in composed(parts)] or [NO_BOUND]
+        return [Bounds(each.delta, each.epsilon, each.quick_delta) for each in composed(parts)] or [NO_BOUND]
 
 
 def _worst(bounds: Sequence[Bounds]) -> Bounds:
-    def epsilon(delta: float) -> float:
+    def delta(epsilon: float) -> float:
         found = 0.0
-        for delta_at, epsilon_at in bounds:
-            # A delta takes a fraction of the time that an epsilon takes.
-            if not found or delta_at(found) > delta:
-                found = max(found, epsilon_at(delta))
+        for each in bounds:
+            if each.quick_delta(epsilon) > found:
+                found = max(found, each.delta(epsilon))
         return found
 
-    return lambda epsilon: max(delta_at(epsilon) for delta_at, _ in bounds), epsilon
+    def epsilon(delta: float) -> float:
+        found = 0.0
+        for each in bounds:
+            # A delta takes a fraction of the time that an epsilon takes.
+            if not found or (each.quick_delta(found) > delta and each.delta(found) > delta):
+                found = max(found, each.epsilon(delta))
+        return found
+
+    return Bounds(delta, epsilon)
 
 
 ORDERS: Floats = np.array(
@@ -357,7 +375,7 @@ class RDPAccountant(Accountant):
         for process in sorted(rest, key=repr):
             total = total + rest[process] * _divergences(process, self.relation)
         total = np.maximum(total * (1 + RELATIVE_ROUNDING), MIN_DIVERGENCE)
-        return (
+        return Bounds(
             lambda epsilon: float(compute_delta(ORDERS, total, epsilon)[0]),
             lambda delta: float(compute_epsilon(ORDERS, total, delta)[0]),
         )

@@ -22,7 +22,7 @@ from .. import events
 from ..events import Process
 from ..noise.stream import Floats
 
-# scipy is imported where it is used: what only flips labels must not wait for it.
+# scipy and mpmath are imported where they are used: what only flips labels must not wait for them.
 RELATIVE_PRECISION = 1e-12
 
 
@@ -32,14 +32,15 @@ def smallest_epsilon(divergence: Callable[[float], float], delta: float, highest
     ``divergence`` is positive, does not increase, and bounds delta at an epsilon from above. It is evaluated at what is
     returned, so the answer is as safe as it is; unless that is ``highest``, which the caller vouches for.
     """
-    from scipy.optimize import brentq
+    from mpmath import fp
 
     if divergence(0.0) <= delta:
         return 0.0
     if divergence(highest) >= delta:
         return highest
-    excess, xtol = lambda epsilon: math.log(divergence(epsilon) / delta), RELATIVE_PRECISION * highest * 1e-3
-    crossing: float = max(xtol, brentq(excess, 0.0, highest, xtol=xtol, rtol=RELATIVE_PRECISION))
+    excess, tolerance = lambda epsilon: math.log(divergence(epsilon) / delta), RELATIVE_PRECISION * highest * 1e-3
+    found = fp.findroot(excess, (0.0, highest), solver="anderson", tol=tolerance, maxsteps=100, verify=False)
+    crossing = max(tolerance, float(found))
     margin = RELATIVE_PRECISION
     while divergence(crossing * (1 + margin)) > delta:
         margin *= 2

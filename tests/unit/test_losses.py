@@ -93,7 +93,9 @@ def test_a_composition_lies_just_above_the_exact_one(releases, place, interval):
             for at, mass in exact_composition(releases).items()
             if at * interval > epsilon
         )
-        reported = Composition(made, interval).delta(epsilon)
+        composition = Composition(made, interval)
+        reported = composition.delta(epsilon)
+        assert exact <= composition.quick_delta(epsilon)
         assert exact * (1 - mpf(10) ** -12) <= reported <= exact * (1 + mpf(10) ** -6) + mpf(10) ** -28
 
 
