@@ -1,7 +1,8 @@
-"""Three faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
+"""Four faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
 
 - `wait_for_queues`: FATE ignores that RabbitMQ refused a queue, and the other party waits for ever.
 - `skip_source_lookup`: FATE's profile reads source around each caller, more than half of a small task's CPU time.
+- `sync_kept_tables`: every operation on a table waits some ten times for the disk, to keep what ends with the task.
 - `keep_collector_out`: a table that is collected in a transaction of its own thread waits for a lock that it holds.
 """
 
@@ -10,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,3 +103,27 @@ def keep_collector_out(module: "Any") -> None:
 
     for name in ("add_table_meta", "destroy_table"):
         setattr(register, name, uncollected(getattr(register, name).__func__))
+
+
+def sync_kept_tables(module: "Any") -> None:
+    """Let FATE's standalone engine wait for the disk where a table outlives its task, and nowhere else."""
+    library, create_table = module.lmdb, module._create_table
+
+    def open_without_waiting(path: str, **settings: "Any") -> "Any":
+        return library.open(path, **{**settings, "sync": False})
+
+    def create_and_keep(session: "Any", data_dir: str, name: str, namespace: str, **named: "Any") -> "Any":
+        table = create_table(session, data_dir, name, namespace, **named)
+        if not named["need_cleanup"]:
+            for partition in range(table.partitions):
+                with table._get_env_for_partition(partition, write=True) as written:
+                    written.sync(True)
+            module._TableMetaManager._get_meta_env(data_dir, namespace, name)[1].sync(True)
+        return table
+
+    module.lmdb, module._create_table = SimpleNamespace(open=open_without_waiting, Error=library.Error), create_and_keep
+
+
+def mend_standalone(module: "Any") -> None:
+    keep_collector_out(module)
+    sync_kept_tables(module)

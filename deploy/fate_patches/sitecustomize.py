@@ -80,7 +80,7 @@ sys.meta_path.insert(
             "fate.arch.computing.serdes": fence.fence_tables,
             "fate_flow.engine.storage.serdes": fence.fence_tables,
             "fate.arch.federation.backends.rabbitmq._rabbit_manager": fate_faults.wait_for_queues,
-            "fate.arch.computing.backends.standalone._standalone": fate_faults.keep_collector_out,
+            "fate.arch.computing.backends.standalone._standalone": fate_faults.mend_standalone,
             "fate.arch.trace._profile": fate_faults.skip_source_lookup,
             "fate.components.entrypoint.cli.component.execute_cli": at_execution,
             "fate.components.components.nn.loader": model_classes.load_classes_only,

@@ -1,4 +1,4 @@
-"""FATE's way to RabbitMQ with our folder on PYTHONPATH: a queue that is refused at first is asked for again."""
+"""FATE with our folder on PYTHONPATH: a refused queue is asked for again, and only kept tables wait for the disk."""
 
 import os
 import subprocess
@@ -91,3 +91,42 @@ for ask in (
     runner, arguments = done.stdout.splitlines()
     assert "module_name and item_name must be a layer or loss of torch.nn" in runner
     assert arguments == "deepspeed of training_args_conf must be without texts, got '/dev/null'."
+
+
+KEEPING = """
+import sys
+from fate.arch.computing.backends.standalone import _standalone as module
+open_partition, synced = module.Table._get_env_for_partition, []
+class Watched:
+    def __init__(self, own):
+        self.own = own
+    def __enter__(self):
+        return self
+    def __exit__(self, *error):
+        self.own.close()
+    def __getattr__(self, name):
+        return getattr(self.own, name)
+    def sync(self, force):
+        synced.append(force)
+        self.own.sync(force)
+module.Table._get_env_for_partition = lambda *given, **named: Watched(open_partition(*given, **named))
+session = module.Session("session", sys.argv[1], 1, None)
+numbers = [(bytes([key]), bytes([key])) for key in range(20)]
+kinds = {"key_serdes_type": 0, "value_serdes_type": 0, "partitioner_type": 0}
+table = session.parallelize(numbers, 3, lambda key, parts: key[0] % parts, **kinds)
+print(module._open_env(module.Path(sys.argv[1]) / "other").flags()["sync"], synced)
+kept = table.copy_as("kept", "elsewhere", need_cleanup=False)
+print(len(list(kept.collect())), synced)
+session.stop()
+"""
+
+
+def test_only_a_table_that_outlives_its_task_waits_for_the_disk(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KEEPING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
+    )
+    assert done.stdout.splitlines() == ["False []", "20 [True, True, True]"], done.stderr
