@@ -8,10 +8,11 @@ import hashlib
 import hmac
 import logging
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +40,7 @@ def feature_blocks(frame: DataFrame) -> Table:
         found = [np.asarray(blocks[block][:, offset], dtype=np.float64) for block, offset in places]
         return np.stack(found, axis=1) if found else np.empty((len(blocks[0]), 0))
 
-    return frame.block_table.mapValues(columns)
+    return _cut(frame, ("features", *places), columns)
 
 
 def label_blocks(frame: DataFrame) -> Table:
@@ -47,18 +48,28 @@ def label_blocks(frame: DataFrame) -> Table:
     place = frame.data_manager.loc_block(frame.schema.label_name)
     if not frame.data_manager.get_block(place[0]).is_numeric():
         raise ValueError(f"The label column {frame.schema.label_name!r} must be numeric.")
-    return frame.block_table.mapValues(lambda blocks: np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64))
+    return _cut(frame, ("labels", *place), lambda blocks: np.asarray(blocks[place[0]][:, place[1]], dtype=np.float64))
 
 
 def match_id_blocks(frame: DataFrame) -> Table:
     """Table of lists of match ids as text."""
-    return _of_match_ids(frame, lambda match_ids: list(map(str, match_ids)))
+    place = _place_of_match_ids(frame)
+    return _cut(frame, ("match ids", place), lambda blocks: list(map(str, blocks[place])))
 
 
-def _of_match_ids(frame: DataFrame, work: Callable) -> Table:
-    """Table of what ``work`` makes of the match ids of a block, as they are."""
-    place = frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
-    return frame.block_table.mapValues(lambda blocks: work(blocks[place]))
+def _place_of_match_ids(frame: DataFrame) -> int:
+    return frame.data_manager.loc_block(frame.schema.match_id_name, with_offset=False)
+
+
+_CUTS: WeakKeyDictionary[Table, dict[Hashable, Table]] = WeakKeyDictionary()
+
+
+def _cut(frame: DataFrame, columns: Hashable, work: Callable) -> Table:
+    """What ``work`` makes of each block's ``columns``, made once: FATE's own engine writes every table to a disk."""
+    of_table = _CUTS.setdefault(frame.block_table, {})
+    if columns not in of_table:
+        of_table[columns] = frame.block_table.mapValues(work)
+    return of_table[columns]
 
 
 def block_starts(frame: DataFrame) -> dict[int, int]:
@@ -280,7 +291,8 @@ def refuse_label_column(frame: DataFrame) -> None:
 
 def require_distinct_ids(frame: DataFrame) -> None:
     """Records without an id would otherwise match each other."""
-    if _of_match_ids(frame, lambda match_ids: any(map(_is_unusable, match_ids))).reduce(operator.or_):
+    place = _place_of_match_ids(frame)
+    if frame.block_table.mapValues(lambda blocks: any(map(_is_unusable, blocks[place]))).reduce(operator.or_):
         raise ValueError("A match id is missing, empty or no valid text; every record needs its own match id.")
     if match_id_blocks(frame).flatMap(lambda _, ids: [(match_id, 1) for match_id in ids]).count() != frame.shape[0]:
         raise ValueError("An id occurs more than once in the table; every record needs its own match id.")
