@@ -64,6 +64,7 @@ def test_server_from_up_to_down(own_home, foreign_server):
     first = started(own_home)
     running = status(own_home)
     assert (running.state, running.address, running.version) == ("running", first, "2.2.0")
+    assert (own_home / "fate_flow_sqlite.db-wal").exists(), "the log of the tasks' states is held open"
     assert resolve_flow(None, own_home) == first == resolve_flow(str(first), "/nowhere")
 
     assert started(own_home) == first, "a second up starts nothing"
