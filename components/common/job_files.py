@@ -10,7 +10,7 @@ import yaml
 
 from fate_dp.privacy.declared import YamlReader
 
-from .channels import DATA, inputs, sources
+from .channels import DATA, MODELS, inputs, sources
 from .federation import Document
 
 
@@ -135,7 +135,7 @@ class JobFiles:
             content = self._of(folder.name)
             if not content.get("component"):
                 continue
-            given = (content.get("input_artifacts") or {}).get(DATA) or {}
+            given = content.get("input_artifacts") or {}
             roles: dict[str, list[str]] = {}
             named = content.get("conf", {}).get("federation", {}).get("metadata", {}).get("parties", {}).get("parties")
             for party in named or ():
@@ -144,7 +144,10 @@ class JobFiles:
                 "component_ref": content["component"],
                 "stage": content.get("stage"),
                 "parameters": content.get("parameters") or {},
-                "inputs": {DATA: {key: _listed(value) for key, value in given.items()}},
+                "inputs": {
+                    kind: {key: _listed(each) for key, each in (given.get(kind) or {}).items()}
+                    for kind in (DATA, MODELS)
+                },
                 "parties": [{"role": role, "party_id": ids} for role, ids in roles.items()],
             }
         everybody: dict[str, set[str]] = {}
@@ -153,6 +156,10 @@ class JobFiles:
                 everybody.setdefault(line["role"], set()).update(line["party_id"])
             for key, listed in inputs(task).items():
                 task["inputs"][DATA][key] = {"task_output_artifact": [one for one in listed if _producer(one) in tasks]}
+            # FATE-Flow no longer tells the kinds of sources apart, but names the model of an earlier job.
+            for key, listed in inputs(task, MODELS).items():
+                own = all(one.get("producer_task") in tasks and not one.get("model_id") for one in listed)
+                task["inputs"][MODELS][key] = {"task_output_artifact" if own else "model_warehouse": listed}
         parties = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(everybody.items())]
         return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, runs=True)
 

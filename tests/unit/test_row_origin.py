@@ -63,6 +63,10 @@ class Job:
         content = {"component": component, "parameters": parameters, "stage": stage, "input_artifacts": inputs}
         (folder / f"{kind}_parameters.yaml").write_text(yaml.safe_dump(content))
 
+    def add_inputs(self, name, inputs):
+        path = self.party / name / "0" / "input" / "preprocess_parameters.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "input_artifacts": inputs}))
+
 
 def behind(*tasks, **more):
     """A reader, then these (component, parameters) one behind the other, then the step."""
@@ -187,6 +191,22 @@ def test_a_task_that_the_job_inherits_is_one_of_an_earlier_job(job):
     job({**behind(), "step": ("inherited_0",)})
     with pytest.raises(Refusal, match="task inherited_0 of an earlier job"):
         refuse_mixed_rows(labels_alone=False)
+
+
+@pytest.mark.parametrize("model_id, method, told", [(None, "manual", False), (None, "iv", True), (JOB, "manual", True)])
+def test_a_prediction_mixes_rows_as_the_training_of_its_model_did_and_that_of_another_job_may_have(
+    job, model_id, method, told
+):
+    laid = job(behind(select=("hetero_feature_selection", {"method": [method]}, "reader_0")) | {"step": ("selected",)})
+    model = {"producer_task": "select", "output_artifact_key": "train_output_model", "model_id": model_id}
+    data = {"producer_task": "reader_0", "output_artifact_key": "output_data"}
+    laid.write("selected", "preprocess", "hetero_feature_selection", {}, "predict", [])
+    laid.add_inputs("selected", {"data": {"test_data": data}, "model": {"input_model": model}})
+    if told:
+        with pytest.raises(Refusal, match=r"got those of selected \(hetero_feature_selection\), which reads labels"):
+            refuse_mixed_rows(labels_alone=True)
+    else:
+        refuse_mixed_rows(labels_alone=True)
 
 
 def row_origin_anew(labels_alone):
