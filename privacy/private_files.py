@@ -112,7 +112,11 @@ def sync(path: Path) -> None:
 
 def parties_folder() -> Path:
     """The folder of all parties of this machine, as the environment says."""
-    return Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".fate-dp")
+    given = os.environ.get(HOME_VARIABLE)
+    if given and not os.path.isabs(given):
+        cure = "Each task runs in a folder of its own, and would begin there with a new key and an empty ledger."
+        raise InvalidArgument.of(f"${HOME_VARIABLE}", given, "an absolute path", cure)
+    return Path(given or Path.home() / ".fate-dp")
 
 
 def party_folder(folder: AnyPath, party_id: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fate_dp.privacy.private_files import HOME_VARIABLE, parties_folder
+from fate_dp.privacy.validation import InvalidArgument
 from tests.own_home import OF_THE_USER
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +45,10 @@ def test_a_bench_whose_child_wrote_into_the_home_before_fails(tmp_path, writes, 
     ended = subprocess.run(command, env={**others, "HOME": str(tmp_path)}, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == status, ended.stderr
     assert ("flip.key, which is not its own" in ended.stderr) is bool(writes)
+
+
+@pytest.mark.parametrize("given", ["parties", "./parties", "~/.fate-dp"])
+def test_a_home_that_each_task_would_look_for_in_its_own_folder_is_refused(monkeypatch, given):
+    monkeypatch.setenv(HOME_VARIABLE, given)
+    with pytest.raises(InvalidArgument, match=r"^\$FATE_DP_HOME must be an absolute path, got '.*'. Each task runs in a"):
+        parties_folder()
