@@ -181,6 +181,12 @@ def guard_jobs(module: Any) -> None:
         schema = module.DAGSchema(dag=dag, schema_version=schema_version)
         read = dag_of(schema)
         check_path_names(without_values(read))
+        # Keys, ledgers and policies are a party's: under another id, which its sender can route here, all caps would begin anew.
+        alone = role == "local" or module.ENGINES.get("federated_mode") != "MULTIPLE"
+        if not alone and party_id != str(module.PARTY_ID):
+            raise ValueError(
+                f"party_id must be that of this server, {str(module.PARTY_ID)!r} in its service_conf.yaml, got {party_id!r}."
+            )
         is_own = submissions.have(read) and (role == "local" or party_id == (str(module.PARTY_ID) or None))
         parser = module.JobParser(schema)
         for task in parser.global_topological_sort():

@@ -35,6 +35,7 @@ def schedule(party_id, initiator_party_id, command_body):
 controller.FederatedScheduler.request_create_job = schedule
 for case in json.load(sys.stdin):
     controller.PARTY_ID = case["server"]
+    controller.ENGINES = {**controller.ENGINES, "federated_mode": case["mode"]}
     try:
         if case["extra_info"]:
             controller.JobController.start_job("job", *case["at"], extra_info=case["extra_info"])
@@ -79,8 +80,11 @@ def dag(component="psi", parameters=None, parties=(GUEST, HOST), **more):
     return {"parties": list(parties), "stage": "train", "conf": conf, "tasks": {more.pop("name", "a_0"): task}, **more}
 
 
-def case(dag, at=("host", "10000"), own=False, server="", job="job", extra_info=None, scheduler_adds=None):
+def case(
+    dag, at=("host", "10000"), own=False, server="", mode="SINGLE", job="job", extra_info=None, scheduler_adds=None
+):
     return {
+        "mode": mode,
         "dag": dag,
         "at": at,
         "own": own,
@@ -116,6 +120,11 @@ TAKEN = {
     "an upload of its own client at its own party": case(UPLOAD, ("guest", "9999"), own=True, server="9999"),
     "an upload at its own party, whose id is a number": case(UPLOAD, ("guest", "9999"), own=True, server=9999),
     "an unknown component at its own party": case(dag("vendor_boost"), ("guest", "9999"), own=True, server="9999"),
+    "a job at the party of a server among others": case(dag(), server="10000", mode="MULTIPLE"),
+    "a job at it whose id is a number": case(dag(), server=10000, mode="MULTIPLE"),
+    "a local job of a server among others": case(
+        LOCAL_UPLOAD, ("local", "0"), own=True, server="10000", mode="MULTIPLE"
+    ),
     "a task at others only": case(dag("upload", {"file": "/x"}, parties=(GUEST, HOST), task={"parties": [GUEST]})),
     "an allowed download": case(dag("download", {"path": "/x"}, ALL_PARTIES), ("arbiter", "10001")),
     "an allowed component": case(dag("vendor_boost", parties=ALL_PARTIES), ("arbiter", "10001")),
@@ -160,6 +169,13 @@ REFUSED = {
         case(dag("upload", parties=[{"role": "guest", "party_id": [""]}]), ("guest", ""), own=True),
         f"Task a_0 runs upload, which {READS}",
     ),
+    **{
+        f"a job at {at} of a server {of} among others": (
+            case(dag(parties=[{"role": "host", "party_id": [at]}]), ("host", at), server=of, mode="MULTIPLE"),
+            f"party_id must be that of this server, {of!r} in its service_conf.yaml, got {at!r}.",
+        )
+        for at, of in (("10001", "10000"), ("010000", "10000"), ("10000 ", "10000"), ("10000", ""))
+    },
     "a download": (case(dag("download", {"path": "/x"})), "writes a table into a folder of the server"),
     "a table that is replaced": (case(dag("dataframe_transformer", {"namespace": "n"})), "replaces a table"),
     "an unknown component": (case(dag("vendor_boost")), FILES.format("vendor_boost", NEITHER)),
