@@ -38,9 +38,13 @@ class YamlReader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore
         return found
 
 
-YamlReader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+class YamlWriter(yaml.SafeDumper):
+    """For files of `YamlReader`: it quotes a text such as 1e5, which it would read as a number."""
+
+
+NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$")
+for each in (YamlReader, YamlWriter):
+    each.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
 SORTS: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "a mapping from names"}
 
 

@@ -38,7 +38,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ..declared import YamlReader, plain
+from ..declared import YamlReader, YamlWriter, plain
 from ..private_files import AnyPath, publish_if_absent, replace_file
 from ..table_facts import TableFacts
 from ..validation import DEFAULT_DELTA, InvalidArgument, is_name, positive, refusal, whole
@@ -340,7 +340,7 @@ def _edited(path: AnyPath) -> "Iterator[tuple[Policy, _File, dict[str, Any]]]":
         policy, file = load_policy(path), _File(path)
         content = file.read()
         yield policy, file, content
-        replace_file(path, yaml.safe_dump(plain(content), sort_keys=True, allow_unicode=True).encode())
+        replace_file(path, yaml.dump(plain(content), Dumper=YamlWriter, allow_unicode=True).encode())
 
 
 @dataclass(frozen=True)

@@ -300,6 +300,39 @@ def test_what_is_known_of_a_table_is_kept_as_it_was_said(path):
     assert load_policy(path).special_values_of(None) == {}
 
 
+NUMBERS_AS_TEXTS = "1e5 1E+05 -2e3 12.e03 1.5e-3 +1e5 .5 5. 1_000 010 0o7 0x1F 1:30 -1 .inf .nan".split()
+OTHER_TEXTS = [
+    "yes",
+    "Off",
+    "n",
+    "~",
+    "null",
+    "2024-01-01",
+    "<<",
+    "=",
+    "- a",
+    "a: b",
+    "#a",
+    "'a",
+    '"',
+    "{",
+    "*a",
+    "!a",
+    "%a",
+    "银行",
+    "é",
+]
+
+
+@pytest.mark.parametrize("text", [*NUMBERS_AS_TEXTS, *OTHER_TEXTS])
+def test_a_text_of_an_operator_is_read_as_it_was_declared(path, text):
+    facts = TableFacts(text, units={text: text}, categories={text: (text, "other")}, missing=(text,), features=(text,))
+    declare_facts(path, f"bank/{text}", facts)
+    declare_source(path, f"bank/loans/{text}", columns=[text], cap=1e-6)
+    policy = load_policy(path)
+    assert policy.tables == {f"bank/{text}": facts} and policy.source(f"bank/loans/{text}").columns == {text}
+
+
 def test_whatever_numbers_a_program_gives_are_written_as_plain_ones(path):
     declare_source(path, "银行/贷 款/y", cap=np.float64(2), records=np.int64(1000))
     declare_caps(path, "columns:0123456789abcdef", epsilon=Fraction(1, 2), scores=np.int64(3))
