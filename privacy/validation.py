@@ -60,6 +60,15 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and value.strip() == value != "" and value.isprintable() and "/" not in value
 
 
+def check_party_id(party_id: str) -> str:
+    """Return ``party_id`` if FATE takes it as the id of a party."""
+    if not PARTY_ID.fullmatch(party_id):
+        raise InvalidArgument.of(
+            "party id", party_id, "up to 64 letters from A to z, digits and underscores, as FATE's"
+        )
+    return party_id
+
+
 # Each names in `refusal` what it allows; ``allowed`` says it in other words.
 
 

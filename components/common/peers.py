@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fate_dp.crypto.message_seals import SealKey
 from fate_dp.crypto.pairwise_masks import AgreementKey
 from fate_dp.privacy import private_files as files
-from fate_dp.privacy.validation import InvalidArgument
+from fate_dp.privacy.validation import InvalidArgument, check_party_id
 
 from .federation import PartyId, name_of
 from .wire import codec
@@ -103,8 +103,11 @@ def pins(home: Path) -> dict[str, str]:
 
 
 def pin(home: Path, party_id: str, key: str | None) -> None:
-    """Pin a key for a party, in place of any other one; None takes the pin away."""
-    known = {**pins(home), party_id: key and _checked(key)}
+    """Pin a key for a party, in place of any other one; None takes the pin away, which must be there."""
+    known: dict[str, str | None] = {**pins(home)}
+    if key is None and party_id not in known:
+        raise InvalidArgument.of("--forget", party_id, f"a party that is pinned, of {', '.join(known) or 'none'}")
+    known[check_party_id(party_id) if key else party_id] = key and _checked(key)
     files.replace_file(
         home / files.PEERS_FILE, json.dumps({number: each for number, each in known.items() if each}).encode()
     )

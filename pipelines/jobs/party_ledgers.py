@@ -17,7 +17,7 @@ from fate_dp.privacy.ledger.ledger import declare_public_labels
 from fate_dp.privacy.ledger.policy import declare_source
 from fate_dp.privacy.ledger.totals import EVERYBODY
 from fate_dp.privacy.private_files import LEDGER_FILE, POLICY_FILE, AnyPath, make_closed_folder, party_folder, party_ids
-from fate_dp.privacy.validation import DEFAULT_DELTA, PARTY_ID, InvalidArgument, check_delta_or_zero
+from fate_dp.privacy.validation import DEFAULT_DELTA, check_delta_or_zero, check_party_id
 
 if TYPE_CHECKING:
     from .csv_files import TableMeta
@@ -137,11 +137,7 @@ def spent_on_labels(home: PartyHome, account: str) -> tuple[BudgetCap, float, fl
 
 def make_home(parties_folder: AnyPath, party_id: str) -> Path:
     """A party's home, made for its owner's eyes only where it does not exist."""
-    if not PARTY_ID.fullmatch(party_id):
-        raise InvalidArgument.of(
-            "party id", party_id, "up to 64 letters from A to z, digits and underscores, as FATE's"
-        )
-    home = party_folder(parties_folder, party_id)
+    home = party_folder(parties_folder, check_party_id(party_id))
     make_closed_folder(home)
     return home
 

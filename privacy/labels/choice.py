@@ -25,7 +25,8 @@ HALVINGS = 60
 
 def variance_of_flips(epsilon: float) -> float:
     """f: variance that the flip of a label, made unbiased, adds to it; epsilon in nats."""
-    return 0.25 / math.sinh(check_epsilon(epsilon) / 2) ** 2
+    # Beyond 1400 it is less than any float.
+    return (0.5 / math.sinh(min(check_epsilon(epsilon), 1400.0) / 2)) ** 2
 
 
 def variance_of_noise(epsilon: float, delta: float) -> float:

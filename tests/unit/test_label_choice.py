@@ -30,6 +30,7 @@ def test_the_variance_of_flips_is_that_of_unbiased_flips(epsilon):
     spread = unbiased.var() / variance_of_flips(epsilon)
     assert abs(spread - 1) < 0.05 and all(abs(spread * wrong - 1) > 0.05 for wrong in (2 / 3, 3 / 2))
     assert variance_of_flips(epsilon) == pytest.approx(math.exp(epsilon) / (math.exp(epsilon) - 1) ** 2)
+    assert 0 <= variance_of_flips(1e308) <= variance_of_flips(1e3) < 1e-300
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
