@@ -40,6 +40,10 @@ THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"
 DOTTED_THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
+# A mark of an encoding between two files put together, a blank of no width, an end of line: as good as another id, or column.
+INVISIBLE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+SHORTENED = r"^=|^\d(?:\.\d+)?[eE]\+\d+$"
+"""What a spreadsheet makes of an id, to keep its zeros or because it took it for a number."""
 MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1
 TEXT = "string[pyarrow]"
@@ -169,8 +173,8 @@ class _Reading:
             raise InvalidArgument(f"The table {self.path} cannot be read: {error.strerror}.") from error
         marked = next((name for mark, name in MARKS.items() if start.startswith(mark)), None)
         given = self.meta.encoding or marked
-        # One Han character within a word: rather a letter of Latin-1 and the one behind it.
-        odd = re.compile("\0|[A-Za-z][\u4e00-\u9fff][A-Za-z]")
+        # One Han character within a word: rather a letter of Latin-1 and the one behind it; nobody's own: rather Big5.
+        odd = re.compile("\0|[\ue000-\uf8ff]|[A-Za-z][\u4e00-\u9fff][A-Za-z]")
         for self.encoding in [given] if given else ENCODINGS:
             guessed = self.encoding == "gb18030" and given is None
             try:
@@ -257,8 +261,8 @@ class _Reading:
 
     def _check_names(self, columns: list[str]) -> None:
         for name, count in Counter(columns).items():
-            if re.search(r"[\r\n]", name):
-                self.faults.append(f"the column {name!r} has a line break in its name; take it out.")
+            if re.search(INVISIBLE, name):
+                self.faults.append(f"the column {name!r} has an invisible character in its name; take it out.")
             if count > 1 and name:
                 self.faults.append(f"the column {name!r} occurs {count} times; rename one of them.")
             if name in RESERVED:
@@ -331,10 +335,12 @@ class _Reading:
                 )
 
     def _ids(self, ids: pandas.Series, as_written: pandas.Series) -> pandas.Series:
+        missing = ids.str.lower().isin(self.missing)
         for wrong, said in (
-            (ids == "", "has no {name!r}; every row needs one."),
-            (ids.duplicated() & (ids != ""), "has the {name!r} {value!r} again; keep one row for each id."),
-            (ids.str.contains(r"[\r\n]"), "has a line break in the {name!r} {value!r}; take it out."),
+            (missing, "has no {name!r}, got {value!r}; every row needs one."),
+            (ids.duplicated() & ~missing, "has the {name!r} {value!r} again; keep one row for each id."),
+            (ids.str.contains(INVISIBLE), "has an invisible character in the {name!r} {value!r}; take it out."),
+            (ids.str.contains(SHORTENED), "has the {name!r} {value!r} as a spreadsheet keeps it; export ids as text."),
         ):
             if wrong.any():
                 line = wrong.idxmax()
