@@ -6,6 +6,7 @@ import re
 
 import pytest
 import yaml
+from fate_client.flow_cli.utils.cli_utils import load_yaml
 
 from fate_dp.components.common.preflight import Refused
 from fate_dp.components.disclosure.reading import items, stages_declared
@@ -393,6 +394,18 @@ def test_a_small_number_is_read_as_fate_flow_writes_it(tmp_path):
     text = yaml.safe_dump({"dag": {**dag(train_0=train), "conf": {}}}).replace("1.0e-06", "1e-06")
     assert "delta: 1e-06" in text and path.write_text(text)
     assert plan_of_file(path).dag["tasks"]["train_0"]["parameters"]["delta"] == 1e-6
+
+
+@pytest.mark.parametrize("written", ["010000", "0o10", "1:30", "yes", "09999", "1_000", "1e3", "0x1F", ".5"])
+def test_a_file_is_read_as_fates_client_reads_it(tmp_path, written):
+    path = tmp_path / "dag.yaml"
+    text = yaml.safe_dump({"dag": {**dag(psi_0=task("psi", "reader_0", protocol="WRITTEN")), "conf": {}}})
+    path.write_text(text.replace("WRITTEN", written).replace("'10000'", written))
+    read, sent = plan_of_file(path).dag, load_yaml(path)["dag"]
+    assert read["tasks"]["psi_0"]["parameters"] == sent["tasks"]["psi_0"]["parameters"]
+    assert [line["party_id"] for line in read["parties"]] == [
+        list(map(str, each["party_id"])) for each in sent["parties"]
+    ]
 
 
 EVIL, OURS = "evil:1.0@local", "fate:dp0.2.0@local"
