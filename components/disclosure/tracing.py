@@ -49,7 +49,7 @@ from .running import declared_inputs, names_other_code, not_run
 NOT_GIVEN = object()
 UNKNOWN_ROWS = Mixing(LABELS, "leave it out; nobody has said what its rows depend on")
 HARDLY_FLIPPED = 1e-4
-"""Flips that change a smaller share of labels leave them true in anybody's eyes."""
+"""Flips that change a smaller share of labels, or noise of a smaller share of the range, leave them true in anybody's eyes."""
 LAUNCHERS = (None, "default")
 PROVIDER = re.compile(r"\*|fate:(2\.2\.0|dp[A-Za-z0-9._+-]+)@local")
 """Of FATE and of ours (`deploy.provider`); any other names code that the catalogue is not about."""
@@ -490,7 +490,7 @@ def _flipped(name: str, given: Mapping[str, object]) -> Labels:
     bounded = given.get("bounds") is not None
     nats = float(epsilon) if is_finite(epsilon) else None
     others = max(len(classes or ()) - 1, 1)
-    if nats is not None and not bounded and others * math.exp(-nats) < HARDLY_FLIPPED:
+    if nats is not None and (math.exp(-nats / 2) if bounded else others * math.exp(-nats)) < HARDLY_FLIPPED:
         return TRUE_LABELS
     return Labels(FLIPPED, nats, name, () if bounded else classes)
 

@@ -111,6 +111,24 @@ def test_behind_label_flip_a_host_reads_flips_which_is_no_leak():
     assert (found.leaks, status(found), refusal(found)) == ((), 0, None)
 
 
+@pytest.mark.parametrize(
+    "given, hidden",
+    [
+        ({"epsilon": 9.0}, True),
+        ({"epsilon": 9.3}, False),
+        ({"epsilon": 9.3, "classes": [0, 1, 2]}, True),
+        ({"epsilon": 18.0, "bounds": [-1, 1]}, True),
+        ({"epsilon": 18.5, "bounds": [-1, 1]}, False),
+        ({"epsilon": 1e6, "bounds": [-1, 1], "bins": 4096}, False),
+    ],
+)
+def test_noise_that_nobody_would_notice_hides_no_labels(given, hidden):
+    found = plan(
+        label_flip_0=task("label_flip", given, input_data="psi_0"), b=task("binning", train_data="label_flip_0")
+    )
+    assert bool(leaks(found)) is not hidden
+
+
 def test_a_flip_beside_or_behind_the_leak_stops_nothing():
     flip = task("label_flip", {"epsilon": 2.0}, input_data="psi_0")
     assert leaks(plan(label_flip_0=flip, binning_0=task("binning", train_data="psi_0")))
