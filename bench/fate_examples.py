@@ -39,8 +39,8 @@ from fate_dp.pipelines.jobs.job import run_job, task_metrics, task_output_data, 
 from fate_dp.pipelines.jobs.party_ledgers import declare
 from fate_dp.pipelines.jobs.ready import Parties, Tables, joined_tables, new_pipeline
 from fate_dp.pipelines.jobs.upload import TableMeta, upload_table
-from fate_dp.privacy.ledger.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder
+from tests.support.local_parties import set_job_check
 from tests.support.plaintext import TrainingSettings, train_plaintext
 
 FATE_EPOCHS, FATE_RATE = 30, 0.15
@@ -88,7 +88,7 @@ class Jobs:
         self._flow, self._folder = flow, folder
         declare(flow.parties_folder, PARTIES.guest, TABLES.label_source())
         # FATE's regression shows the host every label; it is run here to be compared with.
-        declare_job_check(party_folder(flow.parties_folder, PARTIES.guest) / POLICY_FILE, "off")
+        set_job_check(party_folder(flow.parties_folder, PARTIES.guest) / POLICY_FILE, "off")
 
     def vertical(self, fold: Fold) -> Vertical:
         """Our training and FATE's on the records of a fold, each with a job without it to compare with."""

@@ -10,7 +10,7 @@ import yaml
 
 from fate_dp.privacy.declared import YamlReader
 
-from .channels import DATA, MODELS, inputs, sources
+from .channels import DATA, MODELS, WAREHOUSES, inputs, sources
 from .federation import Document
 
 
@@ -135,7 +135,6 @@ class JobFiles:
             content = self._of(folder.name)
             if not content.get("component"):
                 continue
-            given = content.get("input_artifacts") or {}
             roles: dict[str, list[str]] = {}
             named = content.get("conf", {}).get("federation", {}).get("metadata", {}).get("parties", {}).get("parties")
             for party in named or ():
@@ -144,22 +143,19 @@ class JobFiles:
                 "component_ref": content["component"],
                 "stage": content.get("stage"),
                 "parameters": content.get("parameters") or {},
-                "inputs": {
-                    kind: {key: _listed(each) for key, each in (given.get(kind) or {}).items()}
-                    for kind in (DATA, MODELS)
-                },
+                "inputs": content.get("input_artifacts") or {},
                 "parties": [{"role": role, "party_id": ids} for role, ids in roles.items()],
             }
         everybody: dict[str, set[str]] = {}
         for task in tasks.values():
             for line in task["parties"]:
                 everybody.setdefault(line["role"], set()).update(line["party_id"])
-            for key, listed in inputs(task).items():
-                task["inputs"][DATA][key] = {"task_output_artifact": [one for one in listed if _producer(one) in tasks]}
-            # FATE-Flow no longer tells the kinds of sources apart, but names the model of an earlier job.
-            for key, listed in inputs(task, MODELS).items():
-                own = all(one.get("producer_task") in tasks and not one.get("model_id") for one in listed)
-                task["inputs"][MODELS][key] = {"task_output_artifact" if own else "model_warehouse": listed}
+            given, task["inputs"] = task["inputs"], {DATA: {}, MODELS: {}}
+            for kind, elsewhere in zip((DATA, MODELS), WAREHOUSES):
+                for key, value in (given.get(kind) or {}).items():
+                    own = [one for one in _listed(value) if _producer(one) in tasks]
+                    others = [one for one in _listed(value) if one not in own]
+                    task["inputs"][kind][key] = {"task_output_artifact": own, elsewhere: others}
         parties = [{"role": role, "party_id": sorted(ids)} for role, ids in sorted(everybody.items())]
         return JobPlan({"tasks": tasks, "parties": parties, "stage": "default"}, runs=True)
 
@@ -246,12 +242,11 @@ def _producers(content: Document, key: str | None) -> list[str]:
 
 
 def _producer(channel: Document) -> str:
-    task, job, namespace, name, stored = (
-        channel.get(word) for word in ("producer_task", "job_id", "namespace", "name", "dataset_id")
-    )
-    if namespace and name and not (task or job or stored):
+    task, namespace, name = (channel.get(word) for word in ("producer_task", "namespace", "name"))
+    kept = channel.get("job_id") or channel.get("dataset_id") or channel.get("model_id")
+    if namespace and name and not (task or kept):
         return f"{namespace}/{name}"
-    elsewhere = job or namespace or name or stored
+    elsewhere = kept or namespace or name
     return UNKNOWN if elsewhere or not isinstance(task, str) or Path(task).name != task else task
 
 

@@ -181,13 +181,13 @@ def guard_jobs(module: Any) -> None:
         schema = module.DAGSchema(dag=dag, schema_version=schema_version)
         read = dag_of(schema)
         check_path_names(without_values(read))
-        # Keys, ledgers and policies are a party's: under another id, which its sender can route here, all caps would begin anew.
-        alone = role == "local" or module.ENGINES.get("federated_mode") != "MULTIPLE"
-        if not alone and party_id != str(module.PARTY_ID):
+        # Under another id, which its sender can route here, the job would find a new key, an empty ledger and no policy.
+        own, among_others = str(module.PARTY_ID), module.ENGINES.get("federated_mode") == "MULTIPLE"
+        if among_others and role != "local" and party_id != own:
             raise ValueError(
-                f"party_id must be that of this server, {str(module.PARTY_ID)!r} in its service_conf.yaml, got {party_id!r}."
+                f"party_id must be that of this server, {own!r} in its service_conf.yaml, got {party_id!r}."
             )
-        is_own = submissions.have(read) and (role == "local" or party_id == (str(module.PARTY_ID) or None))
+        is_own = submissions.have(read) and (role == "local" or party_id == (own or None))
         parser = module.JobParser(schema)
         for task in parser.global_topological_sort():
             if not module.job_utils.check_party_in(role, party_id, parser.get_task_runtime_parties(task)):

@@ -40,10 +40,10 @@ THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"
 DOTTED_THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
-# A mark of an encoding between two files put together, a blank of no width, an end of line: as good as another id, or column.
+# An id, or a column, with a mark between joined files, a blank of no width or an end of line in it is another one to FATE.
 INVISIBLE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+# What a spreadsheet makes of an id, to keep its zeros or because it took it for a number.
 SHORTENED = r"^=|^\d(?:\.\d+)?[eE]\+\d+$"
-"""What a spreadsheet makes of an id, to keep its zeros or because it took it for a number."""
 MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1
 TEXT = "string[pyarrow]"

@@ -32,6 +32,7 @@ from fate_dp.privacy.private_files import POLICY_FILE, parties_folder, party_fol
 from fate_dp.privacy.validation import InvalidArgument
 
 from .flow import as_address, connect, resolve_flow
+from .job_plans import read_dag
 from .tasks import LocalTasks, TaskRecord
 
 if TYPE_CHECKING:
@@ -154,13 +155,6 @@ def run_job(
     result = follow_job(connect(address), job_id, "guest", guest, Watch(progress, timeout, home, stop or Event()))
     pipeline.model_info = FateFlowModelInfo(job_id, "guest", guest, model["model_id"], model["model_version"])
     return result
-
-
-def read_dag(text: str) -> dict[str, Any]:
-    """The DAG that fate_client has written, which has 1e-05 for a small number: PyYAML would read that as text."""
-    from ruamel.yaml import YAML
-
-    return YAML(typ="safe").load(text)
 
 
 def check_parties(pipeline: FateFlowPipeline) -> None:

@@ -23,7 +23,7 @@ def plan_of_file(path: Path) -> JobPlan:
 
     try:
         large = path.stat().st_size > MAX_BYTES
-        document = None if large else _content_of(path.read_text(encoding="utf-8"))
+        document = None if large else read_dag(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name a file with the DAG of a job.") from error
     except (ValueError, TypeError, YAMLError, Warning, RecursionError) as error:
@@ -33,8 +33,8 @@ def plan_of_file(path: Path) -> JobPlan:
     return plan_of_document(document, str(path))
 
 
-def _content_of(text: str) -> Any:
-    """As FATE's client reads it, to which 010 is ten; ours, of YAML 1.1, takes it for eight. Of YAML, JSON is a part."""
+def read_dag(text: str) -> Any:
+    """As FATE's client reads and writes it, in YAML 1.2: PyYAML takes 010 for eight, and 1e-05 for a text."""
     from ruamel import yaml
 
     try:

@@ -320,12 +320,6 @@ def declare_facts(path: AnyPath, table: str, facts: TableFacts) -> None:
         tables[table] = {**(tables.get(table) or {}), **facts.to_json()}
 
 
-def declare_job_check(path: AnyPath, job_check: str) -> None:
-    """Set what the party does about a job that leaks: ``refuse``, ``warn`` or ``off``; see ``declare_source``."""
-    with _edited(path) as (_, file, content):
-        content["job_check"] = file.job_check(job_check)
-
-
 def _declared(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 

@@ -14,8 +14,8 @@ from fate_dp.deploy.flow.server import down, up
 from fate_dp.deploy.warm_start import control
 from fate_dp.pipelines.jobs.flow import connect
 from fate_dp.pipelines.jobs.job import Watch, follow_job, run_job, task_metrics, task_output_data
-from fate_dp.privacy.ledger.policy import declare_job_check
 from fate_dp.privacy.private_files import POLICY_FILE, party_folder, replace_file
+from tests.support.local_parties import set_job_check
 
 from ..fork_servers import serving_at
 from . import fate_components
@@ -66,7 +66,7 @@ def test_the_doctor_sees_that_it_is_fenced(home, address):
 def uploaded(home, address, tmp_path_factory):
     fate_components.upload_tables(tmp_path_factory.mktemp("tables"), address, home)
     # Binning and regression show the host every label, which nobody protects here.
-    declare_job_check(party_folder(open_home(home).parties, fate_components.GUEST) / POLICY_FILE, "off")
+    set_job_check(party_folder(open_home(home).parties, fate_components.GUEST) / POLICY_FILE, "off")
 
 
 @pytest.mark.long

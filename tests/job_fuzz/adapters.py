@@ -49,9 +49,10 @@ from fate_dp.components.shuffler.settings import requests
 from fate_dp.crypto.paillier import generate_keypair
 from fate_dp.pipelines.jobs.populations import number_rows, settled
 from fate_dp.privacy.ledger.datasets import is_label_account
-from fate_dp.privacy.ledger.policy import declare_caps, declare_facts, declare_job_check, declare_source
+from fate_dp.privacy.ledger.policy import declare_caps, declare_facts, declare_source
 from fate_dp.privacy.private_files import POLICY_FILE
 from fate_dp.privacy.table_facts import TableFacts
+from tests.support.local_parties import set_job_check as write_job_check
 
 from .oracle import Cell, Content, Draw, Mechanism, Secret, Truth, gaussian, mechanisms_of
 from .world import BINS, Table, home_path
@@ -375,7 +376,7 @@ def set_cap(home: Path, party: str, columns: list[str], epsilon: float) -> None:
 
 def set_job_check(home: Path, party: str, job_check: str) -> None:
     """What an operator says about jobs that leak."""
-    declare_job_check(home_path(home, party) / POLICY_FILE, job_check)
+    write_job_check(home_path(home, party) / POLICY_FILE, job_check)
 
 
 def label_cap(home: Path, party: str, source: str) -> float:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bench.label_firewall_parties import Artifact, reader_of, run_stage, stages_of
-from fate_dp.pipelines.jobs.job import read_dag
+from fate_dp.pipelines.jobs.job_plans import read_dag
 from tests.end_to_end import fate_components as fates
 from tests.hostile_pickles import Command
 from tests.support.local_parties import frame_of, run_parties

@@ -10,7 +10,8 @@ import pytest
 
 from fate_dp.components.common.charges import home_of
 from fate_dp.components.common.preflight import UNTOLD
-from fate_dp.privacy.ledger.policy import declare_job_check, declare_source
+from fate_dp.privacy.ledger.policy import declare_source
+from tests.support.local_parties import set_job_check
 
 from .scenarios import (
     GUEST,
@@ -233,7 +234,7 @@ LEAKING = KnownJob({}, beside="hetero_feature_binning")
 
 
 def only_warned(ctx):
-    declare_job_check(home_of(ctx).path / "policy.yaml", "warn")
+    set_job_check(home_of(ctx).path / "policy.yaml", "warn")
 
 
 POSSIBLE_THOUGH_IT_LEAKS = on(TABLES, job=LEAKING, before=only_warned)

@@ -18,10 +18,19 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
+import yaml
+
 from fate_dp.deploy.warm_start.preload import MODULES, NO_THREADS, own_components
+from fate_dp.privacy.private_files import replace_file
 
 # Not imported here: it would change FATE in every process that imports this module.
 CHANGES_TO_FATE = "fate_dp.deploy.fate_patches.sitecustomize"
+
+
+def set_job_check(policy, job_check):
+    """What an operator writes into the policy of a party, about jobs that leak."""
+    content = yaml.safe_load(policy.read_text(encoding="utf-8")) if policy.exists() else {}
+    replace_file(policy, yaml.safe_dump({**content, "job_check": job_check}).encode())
 
 
 class Artifact:

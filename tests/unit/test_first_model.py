@@ -9,7 +9,7 @@ import pytest
 from fate_dp.pipelines.cli.main import main
 from fate_dp.pipelines.jobs import first_model
 from fate_dp.pipelines.jobs.first_model import FirstModel
-from fate_dp.pipelines.jobs.job import read_dag
+from fate_dp.pipelines.jobs.job_plans import read_dag
 from fate_dp.pipelines.jobs.scorecard_plan import CardRequest, charges_of, folds_that_fit, plan_binning, plan_scorecard
 from fate_dp.privacy.accounting.total import total_epsilon
 from fate_dp.privacy.table_facts import TableFacts

@@ -17,7 +17,6 @@ from fate_dp.privacy.ledger.policy import (
     check_source,
     declare_caps,
     declare_facts,
-    declare_job_check,
     declare_source,
     load_policy,
     unused_names,
@@ -142,8 +141,6 @@ def test_a_job_that_leaks_is_refused_unless_the_operator_says_otherwise(path):
     for text, word in (("warn", "warn"), ("off", "off"), ("'off'", "off"), ("refuse", "refuse")):
         write(path, f"job_check: {text}\ndefault_label_cap: 3.0")
         assert load_policy(path).job_check == word
-    declare_job_check(path, "warn")
-    assert (load_policy(path).job_check, load_policy(path).default_label_cap) == ("warn", 3.0)
 
 
 @pytest.mark.parametrize("source", ["", "a", "a/b", "a/b/", "/b/c", "a//c", "a/b/c/d", "a/ /c", None, 3])
@@ -300,7 +297,24 @@ def test_what_is_known_of_a_table_is_kept_as_it_was_said(path):
     assert load_policy(path).special_values_of(None) == {}
 
 
-NUMBERS_AS_TEXTS = "1e5 1E+05 -2e3 12.e03 1.5e-3 +1e5 .5 5. 1_000 010 0o7 0x1F 1:30 -1 .inf .nan".split()
+NUMBERS_AS_TEXTS = [
+    "1e5",
+    "1E+05",
+    "-2e3",
+    "12.e03",
+    "1.5e-3",
+    "+1e5",
+    ".5",
+    "5.",
+    "1_000",
+    "010",
+    "0o7",
+    "0x1F",
+    "1:30",
+    "-1",
+    ".inf",
+    ".nan",
+]
 OTHER_TEXTS = [
     "yes",
     "Off",

@@ -45,7 +45,8 @@ from fate_dp.components.common.charges import columns_name
 from fate_dp.data_prep.lending_club.cleaning import clean
 from fate_dp.data_prep.lending_club.columns import FEATURES, GROUPS, ID, LABEL
 from fate_dp.data_prep.lending_club.preparation import divide
-from fate_dp.pipelines.jobs.job import NoOutput, check_chain, read_dag
+from fate_dp.pipelines.jobs.job import NoOutput, check_chain
+from fate_dp.pipelines.jobs.job_plans import read_dag
 from fate_dp.pipelines.jobs.party_ledgers import home_at, make_home
 from fate_dp.privacy.labels.flips import record_tags
 
