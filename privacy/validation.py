@@ -63,9 +63,7 @@ def is_name(value: object) -> bool:
 def check_party_id(party_id: str) -> str:
     """Return ``party_id`` if FATE takes it as the id of a party."""
     if not PARTY_ID.fullmatch(party_id):
-        raise InvalidArgument.of(
-            "party id", party_id, "up to 64 letters from A to z, digits and underscores, as FATE's"
-        )
+        raise InvalidArgument.of("party id", party_id, "up to 64 letters A to z, digits and underscores, as FATE's")
     return party_id
 
 

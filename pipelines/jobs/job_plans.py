@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ruamel import yaml
+
 from fate_dp.components.common.federation import Document
 from fate_dp.components.common.job_files import JobPlan
 from fate_dp.deploy.flow.client import FlowAddress
@@ -19,14 +21,12 @@ MAX_VALUES, MAX_DEPTH = 2_000_000, 100
 
 def plan_of_file(path: Path) -> JobPlan:
     """Of a DAG in YAML or JSON, as `pipeline.get_dag()` gives it; raises InvalidArgument, one sentence."""
-    from ruamel.yaml import YAMLError
-
     try:
         large = path.stat().st_size > MAX_BYTES
         document = None if large else read_dag(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name a file with the DAG of a job.") from error
-    except (ValueError, TypeError, YAMLError, Warning, RecursionError) as error:
+    except (ValueError, TypeError, yaml.YAMLError, Warning, RecursionError) as error:
         raise InvalidArgument(f"{path} must be a DAG in YAML or JSON and cannot be read as either.") from error
     if large:
         raise InvalidArgument(f"{path} has more than {MAX_BYTES >> 20} MB. Name the DAG of one job.")
@@ -35,8 +35,6 @@ def plan_of_file(path: Path) -> JobPlan:
 
 def read_dag(text: str) -> Any:
     """As FATE's client reads and writes it, in YAML 1.2: PyYAML takes 010 for eight, and 1e-05 for a text."""
-    from ruamel import yaml
-
     try:
         return json.loads(text)
     except ValueError:
