@@ -42,7 +42,7 @@ DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
 # An id, or a column, with a mark between joined files, a blank of no width or an end of line in it is another one to FATE.
 INVISIBLE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-OF_A_SPREADSHEET = r"^=|^\d(?:\.\d+)?[eE]\+\d+$"
+SHEET_ID = r"^=|^\d(?:\.\d+)?[eE]\+\d+$"
 MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1
 TEXT = "string[pyarrow]"
@@ -339,10 +339,7 @@ class _Reading:
             (missing, "has no {name!r}, got {value!r}; every row needs one."),
             (ids.duplicated() & ~missing, "has the {name!r} {value!r} again; keep one row for each id."),
             (ids.str.contains(INVISIBLE), "has an invisible character in the {name!r} {value!r}; take it out."),
-            (
-                ids.str.contains(OF_A_SPREADSHEET),
-                "has the {name!r} {value!r} as a spreadsheet keeps it; export ids as text.",
-            ),
+            (ids.str.contains(SHEET_ID), "has the {name!r} {value!r} as a spreadsheet keeps it; export ids as text."),
         ):
             if wrong.any():
                 line = wrong.idxmax()
