@@ -41,7 +41,7 @@ DOTTED_THOUSANDS = r"[+-]?[1-9]\d{0,2}(\.\d{3})+"
 DECIMAL_COMMA = r"[+-]?\d+,\d+"
 DATE = r"\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}.*"
 # An id, or a column, with a mark between joined files, a blank of no width or an end of line in it is another one to FATE.
-INVISIBLE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+INVISIBLE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 SHEET_ID = r"^=|^\d(?:\.\d+)?[eE]\+\d+$"
 MOST_FAULTS, LINES_BETWEEN_NEWS = 20, 50_000
 LARGEST_LABEL = 2**31 - 1

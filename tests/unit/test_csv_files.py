@@ -203,6 +203,12 @@ def test_what_nobody_can_read_a_file_by_is_refused(tmp_path, meta, complaint):
         read_csv_file(file(tmp_path, PLAIN), meta)
 
 
+def test_letters_that_are_joined_or_not_are_no_marks(tmp_path):
+    ids = ["می\u200cشود", "क्\u200dष"]
+    table = read_csv_file(file(tmp_path, f"id,y,{ids[0]}\n{ids[0]},0,1\n{ids[1]},1,2\n"), LABELLED)
+    assert table.ids.tolist() == ids and table.features == ids[:1]
+
+
 def test_ids_with_commas_get_another_delimiter(tmp_path):
     assert lines(file(tmp_path, 'id,y,x\n"Doe, J",0,1\nb,1,2\n')) == ["id;y;x", "Doe, J;0;1", "b;1;2"]
 
