@@ -30,9 +30,9 @@ class InvalidArgument(ValueError):
 
 def refusal(name: str, value: Any, allowed: str, cure: str = "") -> str:
     """The sentence that refuses the ``value`` of the argument ``name``, and the one that says what to do."""
-    # An array by its kind: its numbers may be records.
+    # An array by its kind: its numbers may be records. Of a long value the beginning: others read sentences up to a length.
     is_array = hasattr(value, "dtype") and hasattr(value, "__setitem__")
-    got = f"shape {tuple(value.shape)} and type {value.dtype}" if is_array else repr(value)
+    got = f"shape {tuple(value.shape)} and type {value.dtype}" if is_array else f"{value!r:.500}"
     return f"{name} must be {allowed}, got {got}. {cure}".rstrip()
 
 

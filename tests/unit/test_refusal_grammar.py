@@ -59,3 +59,13 @@ def test_a_refusal_names_field_rule_and_value_and_then_the_cure():
 def test_a_refused_array_tells_its_shape_and_never_its_numbers():
     assert refusal("labels", np.ones((2, 3)), "whole") == "labels must be whole, got shape (2, 3) and type float64."
     assert "0.0" in refusal("epsilon", np.float64(0), "above 0")
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, list(range(10**5)), {str(n): n for n in range(10**5)}])
+def test_a_refusal_of_a_long_value_is_short_enough_for_every_party(value):
+    told = refusal("field", value, "a number", "Cure.")
+    assert (
+        len(told) < 600
+        and told.startswith(f"field must be a number, got {repr(value)[:100]}")
+        and told.endswith(" Cure.")
+    )
