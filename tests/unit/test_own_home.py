@@ -50,5 +50,7 @@ def test_a_bench_whose_child_wrote_into_the_home_before_fails(tmp_path, writes, 
 @pytest.mark.parametrize("given", ["parties", "./parties", "~/.fate-dp"])
 def test_a_home_that_each_task_would_look_for_in_its_own_folder_is_refused(monkeypatch, given):
     monkeypatch.setenv(HOME_VARIABLE, given)
-    with pytest.raises(InvalidArgument, match=r"^\$FATE_DP_HOME must be an absolute path, got '.*'. Each task runs in a"):
+    with pytest.raises(
+        InvalidArgument, match=r"^\$FATE_DP_HOME must be an absolute path, got '.*'. Each task runs in a"
+    ):
         parties_folder()
