@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import yaml
 
@@ -74,7 +74,7 @@ def add_arguments(to: argparse._ActionsContainer, arguments: Mapping[str, Any]) 
             plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
             read = {"type": TYPES[settings["type"]]} if "type" in settings else {}
             fixed = {"default": defaults[name]} if name in defaults else {}
-            to.add_argument(name, **{**plain, **read, **fixed})
+            to.add_argument(name, **cast(dict[str, Any], {**plain, **read, **fixed}))
 
 
 def run_declared(where: str, options: argparse.Namespace) -> int | None:
