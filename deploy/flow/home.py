@@ -59,27 +59,6 @@ BESIDE_ITS_MODULES = {
 }
 # What a server without `--home` keeps beside its modules, besides its configuration.
 KEPT_BESIDE = {"conf", "data", "jobs", "localfs", "logs", "model", "temps", "pids"}
-# What every server of ours has in service_conf.yaml; that of the installed package may say anything of another server.
-ALONE = {
-    "party_id": "",
-    "log_level": 20,
-    "default_engines": {"computing": "standalone", "federation": "standalone", "storage": "standalone"},
-    "use_registry": False,
-    "encrypt": {},
-    "computing": {"standalone": {"cores": 32}},
-    "storage": {},
-    "zookeeper": {},
-    "hook_module": {
-        "client_authentication": "fate_flow.hook.flow.client_authentication",
-        "site_authentication": "fate_flow.hook.flow.site_authentication",
-        "permission": "fate_flow.hook.flow.permission",
-    },
-    "database": {"engine": "sqlite", "decrypt_key": None, "sqlite": {"path": None}},
-    "model_store": {"engine": "file", "decrypt_key": None, "file": {"path": None}},
-    "default_provider": {"name": "fate", "version": None, "device": "local"},
-    "federation": {"osx": {"host": HOST, "port": 9370, "mode": "stream"}},
-    "authentication": {"client": False, "site": False, "permission": False},
-}
 # What every server of ours has otherwise than FATE-Flow's own job_default_config.yaml. Its timeout goes by the wall clock, and
 # would end a job whose machine wakes up or sets its clock; 0 is none, and `run_job` ends a job in which a party hangs.
 JOBS = {"computing_partitions": 4, "job_cores": 4, "task_timeout": 0}
@@ -156,7 +135,8 @@ def installed_flow_package() -> Path:
 def service_settings(record: ServerRecord, setup: ServerSetup = EMBEDDED) -> dict[str, Any]:
     """The whole of service_conf.yaml; the database is SQLite in the home."""
     ports = {"http_port": record.http_port, "grpc_port": record.grpc_port}
-    return {**ALONE, "fateflow": {"host": HOST, **ports, "proxy_name": "osx"}, **setup.service}
+    alone = yaml.safe_load(Path(__file__).with_name("service_conf.yaml").read_text(encoding="utf-8"))
+    return {**alone, "fateflow": {"host": HOST, **ports, "proxy_name": "osx"}, **setup.service}
 
 
 def replace_yaml(path: Path, content: dict[str, Any]) -> None:
