@@ -103,11 +103,8 @@ def pins(home: Path) -> dict[str, str]:
 
 
 def pin(home: Path, party_id: str, key: str | None) -> None:
-    """Pin a key for a party, in place of any other one; None takes the pin away, which must be there."""
-    known: dict[str, str | None] = {**pins(home)}
-    if key is None and party_id not in known:
-        raise InvalidArgument.of("--forget", party_id, f"a party that is pinned, of {', '.join(known) or 'none'}")
-    known[check_party_id(party_id) if key else party_id] = key and _checked(key)
+    """Pin a key for a party, in place of any other one; None takes the pin away."""
+    known = {**pins(home), check_party_id(party_id) if key else party_id: key and _checked(key)}
     files.replace_file(
         home / files.PEERS_FILE, json.dumps({number: each for number, each in known.items() if each}).encode()
     )

@@ -104,7 +104,7 @@ def table_facts(options: argparse.Namespace) -> TableFacts:
     return TableFacts(
         population=getattr(options, "population", None),
         units=_by_column("unit", getattr(options, "unit", None), "UNIT", str),
-        ranges=_by_column("range", options.range, "LOW:HIGH", partial(_numbers, separator=":")),
+        ranges=_by_column("range", options.range, "LOW:HIGH", _limits),
         categories=_by_column("categories", options.categories, "A,B,...", texts),
         missing=texts(options.missing) if options.missing else (),
         special=_by_column("special", options.special, "CODE,...", _numbers),
@@ -146,6 +146,11 @@ TYPES: Mapping[str, Callable[[str], Any]] = {"int": int, "float": float, "path":
 def _numbers(text: str, separator: str = ",") -> tuple[float, ...]:
     """Numbers without a point are whole ones."""
     return tuple(int(each) if each.strip(" -").isdecimal() else float(each) for each in text.split(separator))
+
+
+def _limits(text: str) -> tuple[float, float]:
+    low, high = _numbers(text, ":")
+    return low, high
 
 
 class TaskLines:

@@ -190,7 +190,7 @@ def peers(options: argparse.Namespace) -> None:
     from ..jobs.party_ledgers import make_home
 
     home = make_home(parties_folder(options), options.party)
-    for number, key in filter(None, (options.pin, None if options.forget is None else (options.forget, None))):
+    for number, key in filter(None, (options.pin, options.forget and (options.forget, None))):
         pin(home, number, key)
     for number, key in pins(home).items():
         print(f"Party {number} is pinned: {key}, fingerprint {fingerprint(key)}")

@@ -25,8 +25,7 @@ HALVINGS = 60
 
 def variance_of_flips(epsilon: float) -> float:
     """f: variance that the flip of a label, made unbiased, adds to it; epsilon in nats."""
-    # Beyond 1400 it is less than any float.
-    return (0.5 / math.sinh(min(check_epsilon(epsilon), 1400.0) / 2)) ** 2
+    return (0.5 / math.sinh(min(check_epsilon(epsilon), 1400.0) / 2)) ** 2  # Beyond 1400 less than any float.
 
 
 def variance_of_noise(epsilon: float, delta: float) -> float:

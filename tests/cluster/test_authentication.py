@@ -108,6 +108,13 @@ def test_parties_that_introduced_themselves_run_a_job_and_others_cannot(here, as
         for wrong in (replace(partner, app_token="0" * 16), replace(partner, app_id="9998")):
             refused = ask(here.addresses[GUEST], path, {}, wrong)
             assert refused.code in REFUSED_CLIENT and refused.message != WITHOUT_FIELDS, refused
+    # Whom the guest knows may not call it by another id, under which it would have an empty ledger.
+    psi = {"component_ref": "psi", "stage": "default", "parameters": {}}
+    parties = [{"role": "guest", "party_id": ["9998"]}, {"role": "host", "party_id": [HOST_ID]}]
+    dag = {"parties": parties, "stage": "train", "conf": {}, "tasks": {"psi_0": psi}}
+    body = {"dag": dag, "schema_version": "2.2.0", "job_id": "another", "role": "guest", "party_id": "9998"}
+    answer = ask(here.addresses[GUEST], SITE_COMMANDS[0], body, partner).message
+    assert "party_id must be that of this server, '9999' in its service_conf.yaml, got '9998'." in answer
     job = here.run(two_tasks(), timeout=240)
     assert len(here.data(job, "label_flip_0")["output_data"]) == 120
     assert [line["source"] for line in here.ledger(GUEST)] == [TABLES.label_source()]
