@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..events import OBSERVERS, RELATIONS, UNITS
 from ..validation import InvalidArgument, check_delta_or_zero, check_epsilon_or_zero, one_of, strictly_within
@@ -183,7 +183,7 @@ def read(text: str) -> Certificate:
     try:
         stored = json.loads(text)
         given, schema = dict(stored), stored["schema"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidArgument("The file is no certificate of an audit, or it is damaged.") from error
     if schema != SCHEMA:
         raise InvalidArgument.of("schema of the certificate", schema, f"{SCHEMA}, that of this version")
@@ -226,7 +226,7 @@ def _alike(computed: Any, stored: Any) -> bool:
     if isinstance(computed, dict) and isinstance(stored, dict):
         return set(computed) == set(stored) and all(_alike(computed[name], stored[name]) for name in computed)
     if isinstance(computed, float) and isinstance(stored, (int, float)) and not isinstance(stored, bool):
-        return math.isclose(computed, cast(float, stored), rel_tol=1e-6, abs_tol=1e-9)
+        return math.isclose(computed, float(str(stored)), rel_tol=1e-6, abs_tol=1e-9)
     return bool(computed == stored)
 
 
