@@ -110,7 +110,10 @@ def sync_kept_tables(module: "Any") -> None:
     library, create_table = module.lmdb, module._create_table
 
     def open_without_waiting(path: str, **settings: "Any") -> "Any":
-        return library.open(path, **{**settings, "sync": False})
+        opened = library.open(path, **{**settings, "sync": False})
+        # Tasks end without closing the register of tables, and some 200 jobs would use up its 1,024 places for readers.
+        opened.reader_check()
+        return opened
 
     def create_and_keep(session: "Any", data_dir: str, name: str, namespace: str, **named: "Any") -> "Any":
         table = create_table(session, data_dir, name, namespace, **named)
