@@ -1,8 +1,9 @@
-"""Four faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
+"""Five faults of FATE 2.2, corrected where its modules are imported; docs/upstream.md shows each.
 
 - `wait_for_queues`: FATE ignores that RabbitMQ refused a queue, and the other party waits for ever.
 - `skip_source_lookup`: FATE's profile reads source around each caller, more than half of a small task's CPU time.
 - `sync_kept_tables`: every operation on a table waits some ten times for the disk, to keep what ends with the task.
+- `free_readers`: after some 200 jobs on one server no task finds a free place among the readers of the register of tables.
 - `keep_collector_out`: a table that is collected in a transaction of its own thread waits for a lock that it holds.
 """
 
@@ -110,10 +111,7 @@ def sync_kept_tables(module: "Any") -> None:
     library, create_table = module.lmdb, module._create_table
 
     def open_without_waiting(path: str, **settings: "Any") -> "Any":
-        opened = library.open(path, **{**settings, "sync": False})
-        # Tasks end without closing the register of tables, and some 200 jobs would use up its 1,024 places for readers.
-        opened.reader_check()
-        return opened
+        return library.open(path, **{**settings, "sync": False})
 
     def create_and_keep(session: "Any", data_dir: str, name: str, namespace: str, **named: "Any") -> "Any":
         table = create_table(session, data_dir, name, namespace, **named)
@@ -132,6 +130,21 @@ def sync_kept_tables(module: "Any") -> None:
     module.Table.destroy = destroy
 
 
+def free_readers(module: "Any") -> None:
+    """Let whoever opens FATE's register of tables free the places of tasks that ended without closing it."""
+    register = module._TableMetaManager
+    open_once = register._get_or_create_meta_env.__func__
+
+    def opened(cls, data_dir: str, number: int) -> "Any":
+        is_new = number not in cls._env
+        environment = open_once(cls, data_dir, number)
+        if is_new:
+            environment.reader_check()
+        return environment
+
+    register._get_or_create_meta_env = classmethod(opened)
+
+
 def mend_standalone(module: "Any") -> None:
-    keep_collector_out(module)
-    sync_kept_tables(module)
+    for mend in (keep_collector_out, sync_kept_tables, free_readers):
+        mend(module)

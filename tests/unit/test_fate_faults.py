@@ -130,3 +130,42 @@ def test_only_a_table_that_outlives_its_task_waits_for_the_disk(tmp_path):
         env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
     )
     assert done.stdout.splitlines() == ["False []", "20 [True, True, True]"], done.stderr
+
+
+READING = """
+import os, sys
+from fate.arch.computing.backends.standalone import _standalone as module
+def read():
+    register = module._TableMetaManager
+    register._env.clear()
+    register.get_table_meta(sys.argv[1], "namespace", "table")
+(started, start), (ended, end) = os.pipe(), os.pipe()
+# One process stays until this one ends.
+if not os.fork():
+    os.close(end)
+    read()
+    os.write(start, b"x")
+    os.read(ended, 1)
+    os._exit(0)
+os.read(started, 1)
+for _ in range(1100):
+    if not os.fork():
+        try:
+            read()
+        finally:
+            os._exit(0)
+    os.wait()
+read()
+print("read")
+"""
+
+
+def test_tasks_that_ended_leave_no_place_taken_in_the_register_of_tables(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", READING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": str(FATE_PATCHES)},
+    )
+    assert done.stdout == "read\n", done.stderr[-300:]
