@@ -224,7 +224,7 @@ def _worst(bounds: Sequence[Bounds]) -> Bounds:
     def delta(epsilon: float) -> float:
         found = 0.0
         for each in bounds:
-            if each.quick_delta(epsilon) > found:
+            if not found or each.quick_delta(epsilon) > found:
                 found = max(found, each.delta(epsilon))
         return found
 
